@@ -1,0 +1,116 @@
+"""A lane: what a person writes, `locks/<lane>.toml`.
+
+Keys that are added later get a default, and a field at its default is not part of the
+canonical form, so that the build ids of existing lanes stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from builder.model.ids import (
+    ArchList,
+    DebName,
+    ImageRef,
+    LanePlatform,
+    Name,
+    ObjectId,
+    Ref,
+    RelPath,
+    Repository,
+    Tag,
+    Url,
+)
+from builder.model.schema import RawTable
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """The ref that `imgbuild lock --update` follows; one of the two."""
+
+    branch: Ref | None = None
+    tag: Ref | None = None
+
+    @property
+    def ref(self) -> str | None:
+        """The full ref name."""
+        if self.branch is not None:
+            return f"refs/heads/{self.branch}"
+        return None if self.tag is None else f"refs/tags/{self.tag}"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A git repository that the build takes code from."""
+
+    url: Url
+    mirrors: tuple[Url, ...] = ()
+    track: Track = Track()
+    commit: ObjectId | None = None  # None: the tip of `track` when locked
+    patches: tuple[RelPath, ...] = ()  # patch sets below patches/
+    submodules: Literal["all", "none"] | tuple[RelPath, ...] = "all"
+    unfilled: Mapping[RelPath, str] = field(default_factory=dict)  # gitlink -> reason
+    native: tuple[RelPath, ...] = ()  # what the compiler sees; staged as an archive of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Dep:
+    """A third-party source in the deps tarball, below `into`."""
+
+    url: Url
+    into: RelPath
+    mirrors: tuple[Url, ...] = ()
+    track: Track = Track()
+    commit: ObjectId | None = None
+    submodules: Literal["all", "none"] | tuple[RelPath, ...] = "all"
+    unfilled: Mapping[RelPath, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What a stage builds FROM: an image reference, or a root file system tar."""
+
+    ref: ImageRef | None = None
+    rootfs: str | None = None  # a path, from the project's root
+    made_by: str = ""  # the command that makes the tar, for messages
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    requirement: str  # one name and version range: "flashinfer-python==0.6.17"
+
+
+@dataclass(frozen=True, slots=True)
+class Deb:
+    package: DebName
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    cuda_arch_list: ArchList  # TORCH_CUDA_ARCH_LIST
+    python: str = ""  # of the image, "3.12"; wheels are chosen for it
+    args: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One lane. `gates` are tables here; steps/gates reads them, each kind its own."""
+
+    schema: Literal[1]
+    image: Name  # docker-images/<image>/
+    repository: Repository
+    platforms: tuple[LanePlatform, ...]
+    build: Build
+    sources: Mapping[Name, Source]
+    base: Mapping[Name, Base]
+    description: str = ""
+    tags: tuple[Tag, ...] = ("local",)
+    deps: Mapping[Name, Dep] = field(default_factory=dict)
+    python: Mapping[Name, Wheel] = field(default_factory=dict)
+    debs: Mapping[Name, Deb] = field(default_factory=dict)
+    gates: tuple[RawTable, ...] = ()
+    name: str = field(default="", metadata={"internal": True})  # from the file's name
+    path: Path = field(default=Path(), metadata={"internal": True})

@@ -1,0 +1,124 @@
+"""A lock: what `imgbuild lock` resolves from a lane, `locks/<lane>.lock`.
+
+Every table carries `intent`, the digest of its table in the lane, so that a lane changed
+after locking is seen. There is no global hash (it would make every two edits conflict) and
+no time of writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from builder.model.ids import ImageRef, Name, ObjectId, Platform, Ref, RelPath, Sha256, Url
+
+PatchState = Literal["applied", "already-there"]
+
+
+@dataclass(frozen=True, slots=True)
+class LockedSubmodule:
+    url: Url
+    commit: ObjectId
+    tree: ObjectId
+
+
+@dataclass(frozen=True, slots=True)
+class LockedPatch:
+    path: RelPath  # from the project's root
+    sha256: Sha256
+    state: PatchState
+    result_tree: ObjectId
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """A source after its patches, with its submodules filled."""
+
+    tree: ObjectId  # of the superproject
+    content: Sha256  # of the canonical tar of everything
+    native: Sha256 | None = None  # of the two archives, where the lane splits the source
+    rest: Sha256 | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LockedSource:
+    intent: Sha256
+    url: Url
+    commit: ObjectId
+    tree: ObjectId
+    content: Sha256  # of the canonical tar before patches: independent of git's hash
+    time: int  # of the commit, seconds since the epoch
+    final: Final
+    reachable_from: Ref | None = None
+    submodules: Mapping[RelPath, LockedSubmodule] = field(default_factory=dict)
+    patches: tuple[LockedPatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LockedDep:
+    intent: Sha256
+    url: Url
+    into: RelPath
+    commit: ObjectId
+    tree: ObjectId
+    content: Sha256
+    time: int
+    reachable_from: Ref | None = None
+    submodules: Mapping[RelPath, LockedSubmodule] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LockedBase:
+    """A digest a platform: a manifest digest behind `ref`, or the sha256 of a rootfs tar."""
+
+    intent: Sha256
+    platforms: Mapping[Platform, Sha256]
+    ref: ImageRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LockedFile:
+    filename: RelPath
+    sha256: Sha256
+    size: int  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LockedPackage:
+    """A wheel or a Debian package; no host: the index is pip's or apt's own setting."""
+
+    intent: Sha256
+    name: str
+    version: str
+    platforms: Mapping[Platform, LockedFile]
+
+
+@dataclass(frozen=True, slots=True)
+class LockedImage:
+    content: Sha256  # of the image folder
+
+
+@dataclass(frozen=True, slots=True)
+class LockedDepsArchive:
+    content: Sha256  # of deps-src.tar.gz
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    lock_version: Literal[1]
+    image: LockedImage
+    sources: Mapping[Name, LockedSource]
+    base: Mapping[Name, LockedBase]
+    deps: Mapping[Name, LockedDep] = field(default_factory=dict)
+    deps_archive: LockedDepsArchive | None = None
+    python: Mapping[Name, LockedPackage] = field(default_factory=dict)
+    debs: Mapping[Name, LockedPackage] = field(default_factory=dict)
+    path: Path = field(default=Path(), metadata={"internal": True})
+
+    @property
+    def epoch(self) -> int:
+        """SOURCE_DATE_EPOCH of the image: the newest commit time, seconds."""
+        times = [s.time for s in self.sources.values()] + [d.time for d in self.deps.values()]
+        return max(times, default=0)

@@ -1,0 +1,194 @@
+"""The world as steps see it: small Protocols that tools implement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO, Protocol
+
+from builder.model.lock import LockedFile
+from builder.model.values import (
+    BuildRequest,
+    BuildStep,
+    CommitInfo,
+    EngineInfo,
+    FetchedPin,
+    GitPin,
+    ImageFile,
+    ImageInfo,
+    Record,
+    ScriptResult,
+    TreeEntry,
+)
+
+Say = Callable[[str], None]
+"""Tells the person at the terminal, in one short line, what is going on right now."""
+
+
+class GitStore(Protocol):
+    """One bare repository for the objects of all sources."""
+
+    def has(self, commit: str) -> bool:
+        """Whether the commit is in the store whole (it was published by `fetch`)."""
+
+    def fetch(self, pins: Sequence[GitPin], *, say: Say) -> tuple[FetchedPin, ...]:
+        """Bring the pins that are missing, several at once, each at depth 1.
+
+        A pin is published whole or not at all. Raises: SourceUnavailable, with every
+        attempt and its reason, after all pins were tried.
+        """
+
+    def resolve(self, urls: Sequence[str], ref: str) -> str:
+        """The commit that a remote ref names now (an annotated tag is peeled)."""
+
+    def commit(self, commit: str) -> CommitInfo: ...
+
+    def blob(self, tree: str, path: str) -> bytes | None:
+        """The content of a file in a tree; None when there is none."""
+
+    def entries(self, tree: str) -> tuple[TreeEntry, ...]:
+        """All entries of a tree, recursively, without the trees themselves, in git's order."""
+
+    def stream(self, objects: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        """The blobs in the order asked, each re-hashed. Raises: ObjectDamaged."""
+
+    def patching(self, tree: str) -> AbstractContextManager[PatchIndex]:
+        """A temporary index that starts at a tree; nothing is ever checked out."""
+
+
+class PatchIndex(Protocol):
+    """An index to which patches are applied one after another, with zero fuzz."""
+
+    def check(self, patch: bytes, *, strip: int, reverse: bool = False) -> str:
+        """Empty when the patch applies cleanly, else git's own words."""
+
+    def apply(self, patch: bytes, *, strip: int) -> str:
+        """Apply a patch that was checked; the id of the tree that results."""
+
+
+class Files(Protocol):
+    """Files by their sha256: written once, renamed into place, hashed again when read."""
+
+    def path(self, sha256: str) -> Path | None:
+        """Where the file lies, or None; its content was hashed and is what was asked for."""
+
+    def put(self, source: Path, *, sha256: str | None = None) -> tuple[str, Path]:
+        """Take a file in (copied); its sha256 and place. Raises: ContentMismatch."""
+
+    def create(self, write: Callable[[IO[bytes]], None]) -> tuple[str, Path]:
+        """Take in what `write` writes; its sha256 and place."""
+
+    def scratch(self) -> AbstractContextManager[Path]:
+        """An empty folder on the same file system, removed when the block is left."""
+
+    def recall(self, key: str) -> str | None:
+        """What `remember` kept under a key: a fact that follows from the key alone."""
+
+    def remember(self, key: str, value: str) -> None: ...
+
+
+class PackageIndex(Protocol):
+    """pip's or apt's index, by their own configuration."""
+
+    def resolve(self, wanted: str, platform: str, into: Path) -> tuple[str, str, Path]:
+        """Name, version and downloaded file (below `into`) of what serves `wanted` now."""
+
+    def download(
+        self, name: str, version: str, file: LockedFile, platform: str, into: Path
+    ) -> Path:
+        """Bring exactly this file. Raises: PackageUnavailable."""
+
+
+class Engine(Protocol):
+    """A Docker engine."""
+
+    def describe(self) -> EngineInfo:
+        """Raises: EngineMissing, BuildxMissing."""
+
+    def image(self, reference: str) -> ImageInfo | None: ...
+    def images(self, repository: str) -> tuple[ImageInfo, ...]: ...
+    def load(self, archive: Iterator[bytes]) -> None:
+        """Load a docker-archive from a stream."""
+
+    def build(self, request: BuildRequest, *, say: Say) -> tuple[str, tuple[BuildStep, ...]]:
+        """Run buildx; the image id and the steps. Raises: BuildFailed, BuildInterrupted."""
+
+    def tag(self, image: str, reference: str) -> None: ...
+    def untag(self, reference: str) -> None: ...
+
+    def run_script(self, image: str, script: str, *, timeout_s: float) -> ScriptResult:
+        """Run `sh -s` in the image, read-only, without network; the container is gone after."""
+
+    def read_tree(
+        self, image: str, roots: Sequence[str]
+    ) -> AbstractContextManager[Iterator[tuple[ImageFile, IO[bytes] | None]]]:
+        """Stream what lies at and below the roots, from one container that is created and
+        never started; nothing is written to a disk. The reader (None for what is no regular
+        file) holds until the next entry.
+
+        Roots have no leading /, none lies below another; "" is the whole image. A root that
+        does not exist gives nothing. A root that is a symlink, or lies behind one, is followed
+        inside the image (`docker cp -L`), and its entries are named below the root as it was
+        asked for. Symlinks below a root are given, not followed.
+        """
+
+
+class Project(Protocol):
+    """The files that people write: lanes, patches, image folders. Paths are relative, with /."""
+
+    @property
+    def root(self) -> Path: ...
+
+    def read(self, path: str) -> bytes | None:
+        """The content of a file below the root; None when there is none."""
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file below the root: beside it, then renamed into place."""
+
+    def files(self, folder: str) -> tuple[tuple[str, bool], ...] | None:
+        """(path below the folder, is executable), sorted; None when there is no folder.
+
+        Left out: what desktop systems and interpreters drop there (`.DS_Store`, `._*`,
+        `__pycache__`). Raises: LaneError for a symlink or what is no regular file.
+        """
+
+
+class Records(Protocol):
+    """The runs of builds on this machine: a record and a log each."""
+
+    def start(self, lane: str) -> RunFolder:
+        """A new run; its folder is held by this process until it ends."""
+
+    def runs(self, lane: str | None = None) -> tuple[Record, ...]:
+        """All records, oldest first; damaged ones are left out."""
+
+
+class RunFolder(Protocol):
+    @property
+    def id(self) -> str:
+        """Sorts by time; unique on this machine."""
+
+    @property
+    def log(self) -> Path: ...
+    def write(self, record: Record) -> Path: ...
+
+
+class Progress(Protocol):
+    """What a pipeline tells while it runs. `stage` shows a line; `done` completes it."""
+
+    def title(self, text: str) -> None: ...
+    def stage(
+        self, name: str, *, last_s: float | None = None
+    ) -> AbstractContextManager[StageLine]:
+        """A stage begins; `last_s` is what it took the last time, seconds."""
+
+    def note(self, text: str) -> None: ...
+
+
+class StageLine(Protocol):
+    def say(self, text: str) -> None:
+        """What it does right now."""
+
+    def done(self, text: str) -> None:
+        """What it did: the text of the completed line."""

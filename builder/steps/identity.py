@@ -1,0 +1,65 @@
+"""Digests of what people and `imgbuild lock` wrote: intents, the build id.
+
+The canonical form of a value is JSON (RFC 8259) of its table as in the file, keys sorted by
+code point, no white space, UTF-8, fields at their default left out. It does not depend on
+comments, key order, line ends or the spelling of strings in TOML.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from builder.model.lane import Lane
+from builder.model.lock import Lock
+from builder.model.schema import plain
+
+ADVISORY = frozenset({"mirrors", "description", "made_by"})
+"""Fields that say where a thing may be had, or tell people something: no input of a build."""
+
+_NOT_IN_BUILD = ADVISORY | {"track", "intent", "reachable_from"}
+
+
+def sha256(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def canonical(value: Any, *, leave_out: frozenset[str] = ADVISORY) -> bytes:
+    table = plain(value, leave_out=leave_out)
+    return json.dumps(table, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def intent(table: Any) -> str:
+    """The digest of one table of a lane, as the lock keeps it."""
+    return sha256(canonical(table))
+
+
+def inputs(lane: Lane, lock: Lock) -> bytes:
+    """All inputs of a build in canonical form; the image keeps them beside its lock.
+
+    The lock holds the digests of image folder, patches, sources, bases and packages. Not in
+    it: mirrors, the refs that are followed, descriptions, intents.
+    """
+    parts = {
+        "format": 1,
+        "name": lane.name,
+        "lane": plain(lane, leave_out=_NOT_IN_BUILD),
+        "lock": plain(lock, leave_out=_NOT_IN_BUILD),
+    }
+    return canonical(parts)
+
+
+def build_id(lane: Lane, lock: Lock) -> str:
+    """The id of a build, 64 hex digits: the sha256 of its inputs."""
+    return hashlib.sha256(inputs(lane, lock)).hexdigest()
+
+
+def tables(lane: Lane, lock: Lock) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """The kinds of entries that lane and lock both hold, by name."""
+    yield "sources", lane.sources, lock.sources
+    yield "deps", lane.deps, lock.deps
+    yield "base", lane.base, lock.base
+    yield "python", lane.python, lock.python
+    yield "debs", lane.debs, lock.debs

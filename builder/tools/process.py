@@ -1,0 +1,154 @@
+"""The one place where programs are started.
+
+Never through a shell, always with an explicit environment and a time limit, each in a
+session of its own so that the whole group can be ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from builder.errors import ToolFailed, ToolMissing
+
+_KEPT = (
+    "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "http_proxy", "https_proxy", "no_proxy",
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
+)  # fmt: skip
+
+
+def environment(*keep: str, **settings: str) -> dict[str, str]:
+    """The small environment that tools start with: a fixed locale, a few variables kept.
+
+    `keep` names further variables to pass on; one that ends in `*` is a prefix.
+    """
+    names = set(_KEPT)
+    for name in keep:
+        if name.endswith("*"):
+            names |= {n for n in os.environ if n.startswith(name[:-1])}
+        else:
+            names.add(name)
+    kept = {name: os.environ[name] for name in sorted(names) if name in os.environ}
+    return {**kept, "LC_ALL": "C.UTF-8", "LANGUAGE": "C", **settings}
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def text(self) -> str:
+        return self.stdout.decode("utf-8", "replace")
+
+    @property
+    def complaint(self) -> str:
+        """What the program wrote to stderr, or to stdout when stderr is empty."""
+        return (self.stderr.strip() or self.stdout.strip()).decode("utf-8", "replace")
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    env: Mapping[str, str],
+    timeout_s: float,
+    stdin: bytes = b"",
+    cwd: Path | None = None,
+    check: bool = True,
+) -> Completed:
+    """Run a program to its end and hold what it writes.
+
+    Raises: ToolMissing; ToolFailed when it ends with another code than 0 (and `check`), or
+    does not end within `timeout_s` (its whole process group is then killed).
+    """
+    with started(argv, env=env, cwd=cwd) as process:
+        try:
+            out, err = process.communicate(stdin, timeout=timeout_s)
+        except subprocess.TimeoutExpired as expired:
+            raise ToolFailed(
+                f"{argv[0]}: no end after {timeout_s:g} s",
+                detail=_command(argv),
+                hint="try again; if it hangs every time, run the command below by hand",
+            ) from expired
+    done = Completed(tuple(map(str, argv)), process.returncode, out, err)
+    if check and done.returncode:
+        raise failed(done)
+    return done
+
+
+@contextlib.contextmanager
+def started(
+    argv: Sequence[str | Path],
+    *,
+    env: Mapping[str, str],
+    cwd: Path | None = None,
+    stderr: IO[bytes] | int = subprocess.PIPE,
+    stdin: IO[bytes] | int = subprocess.PIPE,
+    timeout_s: float | None = None,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A running program with pipes; its process group is ended when the block is left.
+
+    With `timeout_s` the group is killed when the time is over, which ends its pipes.
+    """
+    words = [str(word) for word in argv]
+    try:
+        process = subprocess.Popen(
+            words, env=dict(env), cwd=cwd, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr,
+            start_new_session=True,
+        )  # fmt: skip
+    except FileNotFoundError as missing:
+        raise ToolMissing(
+            f"{words[0]} is not installed", hint="imgbuild doctor says what is missing"
+        ) from missing
+    timer = threading.Timer(timeout_s or 0, _end, (process, signal.SIGKILL))
+    timer.daemon = True
+    if timeout_s is not None:
+        timer.start()
+    try:
+        yield process
+    finally:
+        timer.cancel()
+        _stop(process)
+
+
+def failed(done: Completed) -> ToolFailed:
+    """The error for a program that ended badly, with its own words."""
+    last = done.complaint.splitlines()[-1:] or ["no output"]
+    return ToolFailed(
+        f"{Path(done.argv[0]).name} ended with code {done.returncode}: {last[0]}",
+        detail=f"{_command(done.argv)}\n{done.complaint[-4000:]}",
+    )
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with contextlib.suppress(OSError, ValueError):
+                pipe.close()
+    if process.poll() is None:
+        _end(process, signal.SIGTERM)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            _end(process, signal.SIGKILL)
+            process.wait()
+
+
+def _end(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, how)
+
+
+def _command(argv: Sequence[str | Path]) -> str:
+    return "$ " + shlex.join(map(str, argv))

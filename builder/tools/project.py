@@ -1,0 +1,67 @@
+"""The files that people write, below the project's root."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from builder.errors import LaneError, Place, UsageError
+
+_DROPPINGS = (".DS_Store", "__pycache__", ".git", "Thumbs.db")
+
+
+class ProjectFolder:
+    """Implements ports.Project over a folder that holds `locks/`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @classmethod
+    def find(cls, start: Path) -> ProjectFolder:
+        """The project that `start` lies in: the nearest folder upwards with `locks/`."""
+        start = start.resolve()
+        for folder in (start, *start.parents):
+            if (folder / "locks").is_dir():
+                return cls(folder)
+        raise UsageError(
+            f"{start} lies in no imgbuild project: no folder upwards holds locks/",
+            hint="change into the project, or name it: imgbuild -C FOLDER …",
+        )
+
+    def read(self, path: str) -> bytes | None:
+        try:
+            return (self.root / path).read_bytes()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+
+    def write(self, path: str, data: bytes) -> None:
+        target = self.root / path
+        beside = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            beside.write_bytes(data)
+            beside.replace(target)
+        finally:
+            beside.unlink(missing_ok=True)
+
+    def files(self, folder: str) -> tuple[tuple[str, bool], ...] | None:
+        top = self.root / folder
+        if not top.is_dir():
+            return None
+        found: list[tuple[str, bool]] = []
+        for parent, folders, names in os.walk(top):
+            folders[:] = sorted(f for f in folders if not _dropping(f))
+            found += [_entry(Path(parent) / n, top) for n in sorted(names) if not _dropping(n)]
+        return tuple(sorted(found))
+
+
+def _dropping(name: str) -> bool:
+    return name in _DROPPINGS or name.startswith("._") or name.endswith((".pyc", ".swp", "~"))
+
+
+def _entry(path: Path, top: Path) -> tuple[str, bool]:
+    if path.is_symlink() or not path.is_file():
+        raise LaneError(
+            f"{path.name} is no regular file", place=Place(path),
+            hint="an image folder holds regular files only: put the file itself here",
+        )  # fmt: skip
+    return path.relative_to(top).as_posix(), bool(path.stat().st_mode & 0o100)
