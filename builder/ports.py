@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Protocol
@@ -53,6 +53,9 @@ class GitStore(Protocol):
     def stream(self, objects: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         """The blobs in the order asked, each re-hashed. Raises: ObjectDamaged."""
 
+    def settings(self, blob: str) -> tuple[tuple[str, str], ...]:
+        """Keys and values of a blob in git's config syntax, its includes not followed."""
+
     def patching(self, tree: str) -> AbstractContextManager[PatchIndex]:
         """A temporary index that starts at a tree; nothing is ever checked out."""
 
@@ -88,6 +91,16 @@ class Files(Protocol):
     def remember(self, key: str, value: str) -> None: ...
 
 
+class ContextStore(Protocol):
+    """Build contexts on disk, each in a folder named by its content."""
+
+    def publish(
+        self, files: Mapping[str, Path | bytes], *, executable: Collection[str] = ()
+    ) -> Path:
+        """The folder with these files (path below it -> content), complete, never changed
+        after. What lies in the file store is linked, not copied."""
+
+
 class PackageIndex(Protocol):
     """pip's or apt's index, by their own configuration."""
 
@@ -114,11 +127,19 @@ class Engine(Protocol):
     def build(self, request: BuildRequest, *, say: Say) -> tuple[str, tuple[BuildStep, ...]]:
         """Run buildx; the image id and the steps. Raises: BuildFailed, BuildInterrupted."""
 
+    def relabel(
+        self, reference: str, labels: Mapping[str, str], *, platform: str, epoch: int, tag: str
+    ) -> str:
+        """Make `tag`: the same layers, config and history, and these labels; its image id."""
+
     def tag(self, image: str, reference: str) -> None: ...
     def untag(self, reference: str) -> None: ...
 
     def run_script(self, image: str, script: str, *, timeout_s: float) -> ScriptResult:
         """Run `sh -s` in the image, read-only, without network; the container is gone after."""
+
+    def sweep(self) -> None:
+        """Remove the containers that killed runs of this machine left behind."""
 
     def read_tree(
         self, image: str, roots: Sequence[str]
@@ -163,6 +184,9 @@ class Records(Protocol):
     def runs(self, lane: str | None = None) -> tuple[Record, ...]:
         """All records, oldest first; damaged ones are left out."""
 
+    def ended(self, lane: str, run: str) -> bool:
+        """Whether no process holds this run any more; False for what is not known here."""
+
 
 class RunFolder(Protocol):
     @property
@@ -178,9 +202,7 @@ class Progress(Protocol):
     """What a pipeline tells while it runs. `stage` shows a line; `done` completes it."""
 
     def title(self, text: str) -> None: ...
-    def stage(
-        self, name: str, *, last_s: float | None = None
-    ) -> AbstractContextManager[StageLine]:
+    def stage(self, name: str, *, last_s: float | None = None) -> AbstractContextManager[StageLine]:
         """A stage begins; `last_s` is what it took the last time, seconds."""
 
     def note(self, text: str) -> None: ...

@@ -21,6 +21,7 @@ from builder.model.ids import (
     Ref,
     RelPath,
     Repository,
+    Sha256,
     Tag,
     Url,
 )
@@ -43,14 +44,33 @@ class Track:
 
 
 @dataclass(frozen=True, slots=True)
+class Pull:
+    """A pull request that is merged (or picked) onto a source's commit."""
+
+    pull: int
+    head: ObjectId | None = None  # None: what refs/pull/N/head names when locked
+    commits: tuple[ObjectId, ...] = ()  # to pick, in order; none: the head alone
+    title: str = ""  # for people
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
-    """A git repository that the build takes code from."""
+    """A git repository that the build takes code from.
+
+    `tree`, `parts` and `result_tree` are what others published of it: locking proves them, a
+    build does not depend on them (docs/decisions/0004-imported-locks.md).
+    """
 
     url: Url
     mirrors: tuple[Url, ...] = ()
     track: Track = Track()
     commit: ObjectId | None = None  # None: the tip of `track` when locked
-    patches: tuple[RelPath, ...] = ()  # patch sets below patches/
+    tree: ObjectId | None = None  # of the commit, as published
+    parts: Mapping[RelPath, ObjectId] = field(default_factory=dict)  # paths in that tree
+    compose: tuple[Pull, ...] = ()  # in order, onto the commit
+    compose_strategy: Literal["merge", "cherry-pick"] = "merge"
+    result_tree: ObjectId | None = None  # as published; met after compose or after a patch
+    patches: tuple[RelPath, ...] = ()  # patch sets below patches/, applied after compose
     submodules: Literal["all", "none"] | tuple[RelPath, ...] = "all"
     unfilled: Mapping[RelPath, str] = field(default_factory=dict)  # gitlink -> reason
     native: tuple[RelPath, ...] = ()  # what the compiler sees; staged as an archive of its own
@@ -96,6 +116,16 @@ class Build:
 
 
 @dataclass(frozen=True, slots=True)
+class Imported:
+    """A foreign lock that the lane was made from, kept byte for byte; no input of a build."""
+
+    file: RelPath  # below locks/
+    sha256: Sha256
+    format: Name
+    sources: tuple[Name, ...] = ()  # the tables it speaks of
+
+
+@dataclass(frozen=True, slots=True)
 class Lane:
     """One lane. `gates` are tables here; steps/gates reads them, each kind its own."""
 
@@ -112,5 +142,6 @@ class Lane:
     python: Mapping[Name, Wheel] = field(default_factory=dict)
     debs: Mapping[Name, Deb] = field(default_factory=dict)
     gates: tuple[RawTable, ...] = ()
+    imported: tuple[Imported, ...] = ()
     name: str = field(default="", metadata={"internal": True})  # from the file's name
     path: Path = field(default=Path(), metadata={"internal": True})

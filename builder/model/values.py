@@ -109,7 +109,6 @@ class StagedContext:
     path: Path
     named: Mapping[str, Path]  # further contexts: "wheels", "debs"
     archives: tuple[Archive, ...]
-    size: int  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +226,7 @@ class Record:
     id: str  # sorts by time
     lane: str
     build_id: str
-    outcome: Literal["built", "unchanged", "failed"]
+    outcome: Literal["running", "built", "unchanged", "failed"]
     started: str  # UTC, ISO 8601
     seconds: float
     stages: tuple[StageTime, ...]

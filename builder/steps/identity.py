@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from builder.model.lane import Lane
-from builder.model.lock import Lock
+from builder.model.lock import Lock, LockedDep, LockedSource
 from builder.model.schema import plain
 
 ADVISORY = frozenset({"mirrors", "description", "made_by"})
@@ -63,3 +63,21 @@ def tables(lane: Lane, lock: Lock) -> Iterator[tuple[str, Mapping[str, Any], Map
     yield "base", lane.base, lock.base
     yield "python", lane.python, lock.python
     yield "debs", lane.debs, lock.debs
+
+
+def counted(lane: Lane, lock: Lock) -> str:
+    """What a lane holds: "3 sources, 1 submodule, 3 patches, 5 wheels"."""
+    every: list[LockedSource | LockedDep] = [*lock.sources.values(), *lock.deps.values()]
+    counts = (
+        (len(lock.sources), "source"),
+        (sum(len(s.submodules) for s in every), "submodule"),
+        (len(lock.deps), "dep"),
+        (sum(len(s.patches) for s in lock.sources.values()), "patch"),
+        (len(lane.python), "wheel"),
+        (len(lane.debs), "deb"),
+    )
+    return ", ".join(f"{n} {word}{_plural(n, word)}" for n, word in counts if n)
+
+
+def _plural(count: int, word: str) -> str:
+    return "" if count == 1 else "es" if word.endswith("ch") else "s"

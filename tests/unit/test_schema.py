@@ -79,7 +79,10 @@ def test_all_findings_come_at_once() -> None:
         ("schema: must be one of 1, not 2", ""),
         ("name: is missing", ""),
         ("parts.x.native_paths: unknown key", "did you mean 'native-paths'?"),
-        ("parts.x.commit: must be a full object id, 40 or 64 lower-case hex digits, not 'b40673c'", ""),
+        (
+            "parts.x.commit: must be a full object id, 40 or 64 lower-case hex digits, not 'b40673c'",
+            "",
+        ),
         (
             "parts.x.native-paths[0]: must be a path below the root, without '..', '.git' and "
             "empty parts, not '../up'",
@@ -135,19 +138,25 @@ def test_refs(ref: str) -> None:
     assert is_ref(ref)
 
 
-@pytest.mark.parametrize("ref", ["", "-x", "a..b", "a b", "a~1", "a.lock", "/a", "a/", "a\n", "@{1}"])
+@pytest.mark.parametrize(
+    "ref", ["", "-x", "a..b", "a b", "a~1", "a.lock", "/a", "a/", "a\n", "@{1}"]
+)
 def test_bad_refs(ref: str) -> None:
     assert not is_ref(ref)
 
 
-@pytest.mark.parametrize("path", ["", "/a", "a/", "a//b", "../a", "a/../b", ".", "a/.git/b", ".GIT", "a\0"])
+@pytest.mark.parametrize(
+    "path", ["", "/a", "a/", "a//b", "../a", "a/../b", ".", "a/.git/b", ".GIT", "a\0"]
+)
 def test_bad_paths(path: str) -> None:
     assert not is_relative_path(path)
 
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=12,
 )
 

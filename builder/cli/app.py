@@ -1,0 +1,98 @@
+"""The command line. Nothing that a command needs is imported before it runs."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from builder import __version__
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "build": ("builder.cli.commands.build", "Build a lane: from its lock to a proven image."),
+    "lock": ("builder.cli.commands.lock", "Resolve a lane and write its lock."),
+    "verify-lock": ("builder.cli.commands.verify_lock", "Prove locks, without Docker; for CI."),
+    "gate": ("builder.cli.commands.gate", "Run a lane's gates on any image."),
+    "inspect": ("builder.cli.commands.inspect", "Show what an image says of its sources."),
+    "history": ("builder.cli.commands.history", "List the builds on this machine."),
+    "doctor": ("builder.cli.commands.doctor", "Say what this machine lacks."),
+}
+
+
+class _Lazy(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+
+@click.group(
+    cls=_Lazy,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 2 usage, 3 lane or lock, 4 source, 5 patch, 6 build, 7 gate, "
+    "8 distribution, 9 a tool failed, 10 a tool is missing, 130 interrupted.",
+)
+@click.version_option(__version__, prog_name="imgbuild")
+@click.option(
+    "-C", "folder", metavar="FOLDER", default=".", type=click.Path(path_type=Path),
+    help="Run as if started in FOLDER.",
+)  # fmt: skip
+@click.pass_context
+def cli(ctx: click.Context, folder: Path) -> None:
+    """From a source lock to a fleet of GPU nodes.
+
+    The same lock gives the same sources, the same build, a proven image; whatever can fail
+    fails before the compiler starts.
+    """
+    if not folder.is_dir():
+        raise click.BadParameter(f"{folder} is no folder", param_hint="-C")
+    ctx.obj = folder
+
+
+def main() -> None:
+    """Run the command line; every error ends in one of the documented exit codes."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code = cli.main(standalone_mode=False) or 0
+    except (KeyboardInterrupt, click.Abort):
+        sys.stderr.write("interrupted; the same command goes on from here\n")
+        code = 130
+    except click.UsageError as error:
+        error.show()
+        code = 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:
+        code = _show(error)
+    sys.exit(code)
+
+
+def _show(error: Exception) -> int:
+    from builder.cli import findings
+    from builder.errors import ImgbuildError
+
+    if isinstance(error, ImgbuildError):
+        sys.stderr.write("\n".join(findings.lines(error.findings)) + "\n")
+        return error.exit_code
+    from builder.cli.bug import keep
+
+    sys.stderr.write(keep(error))
+    return 70
+
+
+def _interrupt(number: int, frame: object) -> None:  # noqa: ARG001
+    raise KeyboardInterrupt

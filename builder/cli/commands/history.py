@@ -1,0 +1,78 @@
+"""imgbuild history"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from builder.cli import wiring
+from builder.cli.options import emit, json_option
+from builder.cli.text import clean, duration, one_line, table
+from builder.errors import UsageError
+from builder.model.values import Record
+
+
+@click.command()
+@click.argument("lane", required=False)
+@click.option("-n", "count", default=20, show_default=True, help="How many, the newest last.")
+@click.option("--run", "run", metavar="ID", help="Show one run whole.")
+@json_option
+@click.pass_obj
+def command(folder: Path, lane: str | None, count: int, run: str | None, as_json: bool) -> None:  # noqa: ARG001
+    """List the builds on this machine, of LANE or of all lanes."""
+    records = wiring.records().runs(lane)
+    if run is not None:
+        _one(records, run, as_json=as_json)
+        return
+    shown = records[-count:] if count > 0 else ()
+    if as_json:
+        emit([asdict(record) for record in shown])
+    elif not shown:
+        click.echo(f"no builds of {lane} yet" if lane else "no builds yet")
+    else:
+        head = ("run", "lane", "build", "outcome", "time", "image or error")
+        for line in table([head, *(_row(record) for record in shown)]):
+            click.echo(line)
+
+
+def _row(record: Record) -> tuple[str, ...]:
+    end = record.image.removeprefix("sha256:")[:12]
+    if record.error is not None:
+        end = one_line(f"{record.error['code']}: {record.error['findings'][0]}"[:60])
+        if isinstance(record.error["findings"][0], dict):
+            end = one_line(f"{record.error['code']}: {record.error['findings'][0]['what']}"[:60])
+    return (
+        record.id, record.lane, record.build_id[:12], record.outcome,
+        duration(record.seconds), end,
+    )  # fmt: skip
+
+
+def _one(records: tuple[Record, ...], wanted: str, *, as_json: bool) -> None:
+    found = [r for r in records if r.id.startswith(wanted)]
+    if len(found) != 1:
+        word = "no run" if not found else f"{len(found)} runs"
+        raise UsageError(f"{word} with id {wanted}", hint="imgbuild history lists them")
+    record = found[0]
+    if as_json:
+        emit(asdict(record))
+        return
+    click.echo(f"{record.lane} · build {record.build_id} · {record.outcome}")
+    stages = [(s.name, duration(s.seconds), clean(s.said)) for s in record.stages]
+    steps = [
+        (s.stage, "cached" if s.cached else duration(s.seconds), one_line(s.name)[:90])
+        for s in record.steps
+    ]
+    gates = [("ok" if v.passed else "FAILED", v.gate, v.about, v.seen) for v in record.verdicts]
+    for title, rows in (("stages", stages), ("steps", steps), ("gates", gates)):
+        if rows:
+            click.echo(f"{title}:")
+            for line in table(rows, indent="  "):
+                click.echo(clean(line))
+    for tag in record.tags:
+        click.echo(f"tag: {tag}")
+    if record.log:
+        click.echo(f"log: {record.log}")
+    for found_error in (record.error or {}).get("findings", []):
+        click.echo(f"error: {clean(str(found_error))}")

@@ -1,0 +1,50 @@
+"""imgbuild inspect"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from builder.cli import wiring
+from builder.cli.options import emit, json_option, reported
+from builder.cli.text import clean, size, table
+from builder.model.values import ImageInfo
+from builder.pipeline.inspect import find
+
+_OURS = "io.imgbuild."
+
+
+@click.command()
+@click.argument("image")
+@json_option
+@click.pass_obj
+def command(folder: Path, image: str, as_json: bool) -> None:  # noqa: ARG001
+    """Show what IMAGE says of itself: lane, build id, sources, gates."""
+    with reported(as_json=as_json):
+        found = find(image, engine=wiring.engine())
+    if as_json:
+        emit(asdict(found))
+        return
+    for line in _lines(found):
+        click.echo(clean(line))
+
+
+def _lines(found: ImageInfo) -> list[str]:
+    ours = {k.removeprefix(_OURS): v for k, v in found.labels.items() if k.startswith(_OURS)}
+    rows = [("id", found.id), ("tags", ", ".join(found.tags))]
+    rows += [("size", f"{size(found.size)}, {len(found.layers)} layers, {found.architecture}")]
+    plain = sorted((k, v) for k, v in ours.items() if not k.startswith("source."))
+    lines = table([*rows, *plain])
+    if not ours:
+        return [*lines, "not built by imgbuild: it carries no lock"]
+    lines.append("sources")
+    names = sorted({k.split(".")[1] for k in ours if k.startswith("source.")})
+    return lines + table(
+        [
+            (name, ours.get(f"source.{name}.commit", ""), ours.get(f"source.{name}.tree", ""))
+            for name in names
+        ],
+        indent="  ",
+    )

@@ -1,0 +1,62 @@
+"""imgbuild lock"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from builder.cli import progress, wiring
+from builder.cli.options import emit, json_option, lane_argument, reported, result
+from builder.cli.text import one_line
+from builder.pipeline.lock import LockReport, lock
+
+
+@click.command()
+@lane_argument
+@click.argument("names", nargs=-1)
+@click.option(
+    "--update", is_flag=True,
+    help="Move the named entries (all, when none is named) to their tracked refs.",
+)  # fmt: skip
+@json_option
+@click.pass_obj
+def command(folder: Path, lane: str, names: tuple[str, ...], update: bool, as_json: bool) -> None:
+    """Resolve LANE and write locks/LANE.lock.
+
+    What is locked stays, unless the lane says something else or --update moves it. NAMES
+    are entries of the lane: sources, deps, bases, wheels, debs.
+    """
+    if names and not update:
+        raise click.UsageError(f"to move {names[0]}: imgbuild lock {lane} --update {names[0]}")
+    with reported(as_json=as_json):
+        project = wiring.project(folder)
+        report = lock(
+            lane,
+            update=frozenset(names) if update else None,
+            host=wiring.host_platform(),
+            progress=progress.progress(),
+            **wiring.sources(project),
+        )
+    _show(report, as_json=as_json)
+
+
+def _show(report: LockReport, *, as_json: bool) -> None:
+    if as_json:
+        changes = [{"key": k, "before": b, "after": a} for k, b, a in report.changes]
+        emit(result({"lane": report.lane.name, "written": report.written, "changes": changes}))
+        return
+    for key, before, after in report.changes:
+        if before is None:
+            click.echo(f"+ {key}")
+        elif after is None:
+            click.echo(f"- {key}")
+        elif isinstance(before, str | int) and isinstance(after, str | int):
+            click.echo(f"~ {key}: {_short(before)} → {_short(after)}")
+        else:
+            click.echo(f"~ {key}")
+
+
+def _short(value: str | int) -> str:
+    text = one_line(str(value))
+    return text if len(text) <= 24 else f"{text[:19]}…"

@@ -1,0 +1,45 @@
+"""Options and arguments that several commands share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+from builder.cli import findings
+from builder.errors import ImgbuildError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def lane_argument(function: F) -> F:
+    return click.argument("lane")(function)
+
+
+def json_option(function: F) -> F:
+    return click.option("--json", "as_json", is_flag=True, help="Report on stdout as JSON.")(
+        function
+    )
+
+
+def emit(report: Any) -> None:
+    """A report as JSON on stdout."""
+    click.echo(json.dumps(report, indent=2, ensure_ascii=False))
+
+
+@contextmanager
+def reported(*, as_json: bool) -> Iterator[None]:
+    """With --json an error is a report on stdout too; it still ends the run with its code."""
+    try:
+        yield
+    except ImgbuildError as error:
+        if as_json:
+            emit(findings.as_json(error))
+        raise
+
+
+def result(extra: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"ok": True, "exit": 0, "findings": [], **extra}

@@ -1,0 +1,49 @@
+"""Text for a terminal: what comes from outside cannot act on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+
+
+def clean(text: str) -> str:
+    """The text with control and direction characters written out: `\\x1b`."""
+    return _UNSAFE.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
+
+
+def one_line(text: str) -> str:
+    return clean(" ".join(text.split()))
+
+
+def duration(seconds: float) -> str:
+    """A time as people read it: `0.4 s`, `12 s`, `4 min 10 s`, `1 h 11 min`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def size(count: float) -> str:
+    """Bytes as people read them: `3.1 MB`."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+def table(rows: Sequence[Sequence[str]], *, indent: str = "") -> list[str]:
+    """Rows as aligned columns, the last column ragged."""
+    if not rows:
+        return []
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        (indent + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True))).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,124 @@
+"""`imgbuild build`: from a lane and its lock to a proven, labelled image."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from builder.model.values import Record
+from builder.pipeline.gate import said
+from builder.pipeline.prove import prove
+from builder.pipeline.recording import Recording, last_times
+from builder.pipeline.timeline import Timeline
+from builder.ports import (
+    ContextStore,
+    Engine,
+    Files,
+    GitStore,
+    PackageIndex,
+    Progress,
+    Project,
+    Records,
+)
+from builder.steps import assemble, candidate, gates, identity, labels, preflight
+from builder.steps.lanes import read_lane, read_lock
+from builder.steps.packages import supply
+from builder.tools.toml import inputs_text
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    platform: str | None = None  # None: the engine's own
+    no_cache: bool = False  # run every step of the Dockerfile again
+    force: bool = False  # build although the image is there
+
+
+def build(
+    name: str,
+    options: Options,
+    *,
+    project: Project,
+    cache: Path,
+    store: GitStore,
+    files: Files,
+    contexts: ContextStore,
+    engine: Engine,
+    wheels: Callable[[str], PackageIndex],
+    debs: Callable[[], PackageIndex],
+    records: Records,
+    progress: Progress,
+) -> Record:
+    """Build a lane; the record of the run, which is also kept on disk when it fails.
+
+    A failure before the stage `label` moves no tag of the lane. A failed gate leaves the
+    candidate and the log, and says where. Raises: errors of every family but distribution.
+    """
+    read = read_lane(name, project=project)
+    lane, lock = read.lane, read_lock(read.lane)
+    inputs, build_id = identity.inputs(lane, lock), identity.build_id(lane, lock)
+    own = {"inputs.json": inputs, f"{lane.name}.lock": inputs_text(inputs).encode()}
+    timeline = Timeline(progress, last_times(lane.name, records))
+    progress.title(f"{lane.name} · {identity.counted(lane, lock)} · build {build_id[:12]}")
+
+    with Recording(lane, build_id, timeline, records) as recording:
+        run = recording.run
+        patched = prove(lane, lock, project=project, store=store, files=files, timeline=timeline)
+
+        with timeline.stage("preflight") as line:
+            about = engine.describe()
+            platform = options.platform or about.platform
+            free = shutil.disk_usage(cache).free
+            report = preflight.Preflight()
+            preflight.sources(report, lane, read.declared, patched, store=store)
+            preflight.machine(report, lane, lock, about, platform, free_bytes=free)
+            line.done(f"{report.settle()} checks")
+
+        there = labels.built(lane, build_id, engine=engine)
+        if there is not None and not (options.force or options.no_cache):
+            progress.note(f"nothing changed: image {there.id[7:19]} is this build, gates passed")
+            return recording.ended("unchanged", there)
+
+        with timeline.stage("stage") as line:
+            index = lambda: wheels(lane.build.python)  # noqa: E731
+            supplies = supply(
+                lane, lock, platform,
+                project=project, files=files, wheels=index, debs=debs, say=line.say,
+            )  # fmt: skip
+            archives = assemble.archives(lane, lock, patched, store=store, files=files)
+            context = assemble.assemble(
+                lane, archives, supplies, own, project=project, contexts=contexts
+            )
+            line.done(assemble.summary(archives))
+
+        with timeline.stage("build") as line:
+            built = candidate.build(
+                lane, lock, context, supplies, run,
+                platform=platform, no_cache=options.no_cache, engine=engine, say=line.say,
+            )  # fmt: skip
+            recording.steps = built.steps
+            line.done(candidate.summary(built.steps))
+
+        with timeline.stage("gates") as line:
+            engine.sweep()
+            ended = partial(records.ended, lane.name)
+            labels.drop_candidates(lane.name, keep=run.id, ended=ended, engine=engine)
+            recording.verdicts = gates.examine(
+                read.gates, built.id, engine=engine, facts=read.facts
+            )
+            line.done(said(recording.verdicts))
+            passed = gates.judge(built, recording.verdicts)
+
+        with timeline.stage("label") as line:
+            says = labels.labels(
+                lane, lock, build_id=build_id,
+                lock_digest=identity.sha256(own[f"{lane.name}.lock"]), verdicts=passed.verdicts,
+            )  # fmt: skip
+            image = labels.label(
+                passed, says, labels.references(lane, build_id),
+                platform=platform, epoch=lock.epoch, engine=engine,
+            )  # fmt: skip
+            line.done(", ".join(reversed(image.tags)))
+        return recording.ended("built", image)

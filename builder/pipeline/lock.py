@@ -1,0 +1,222 @@
+"""`imgbuild lock`: from a lane to its lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from builder.errors import LaneError, UsageError
+from builder.model.lane import Dep, Lane, Source
+from builder.model.lock import Lock, LockedImage, LockedPackage
+from builder.model.schema import dotted, plain
+from builder.model.values import GitPin
+from builder.ports import Files, GitStore, PackageIndex, Progress, Project, Say, StageLine
+from builder.steps import identity, resolve
+from builder.steps.image import folder_digest
+from builder.steps.lanes import LockMissing, image_folder, read_lane, read_lock
+from builder.tools.toml import lock_text, with_commit
+
+S = TypeVar("S", Source, Dep)
+KINDS = ("sources", "deps", "base", "python", "debs")
+
+
+@dataclass(frozen=True, slots=True)
+class LockReport:
+    lane: Lane
+    lock: Lock
+    changes: tuple[tuple[str, Any, Any], ...]  # (key path, before, after), sorted
+    written: bool
+
+
+def lock(
+    name: str,
+    *,
+    update: frozenset[str] | None,
+    host: str,
+    project: Project,
+    store: GitStore,
+    files: Files,
+    wheels: Callable[[str], PackageIndex],
+    debs: Callable[[], PackageIndex],
+    progress: Progress,
+) -> LockReport:
+    """Resolve a lane and write its lock; untouched when nothing changed.
+
+    `update` names the entries that move to their tracked refs: empty means all, None none.
+    `host` is the platform that "host" in the lane stands for. On any error the lane and the
+    lock stay as they were.
+    """
+    lane = read_lane(name, project=project).lane
+    moving = _moving(lane, update)
+    progress.title(f"{lane.name} · {_counted(lane)}")
+    old = _older(lane, progress)
+    platforms = [host if p == "host" else p for p in lane.platforms]
+
+    with progress.stage("resolve") as line:
+        pins = {
+            kind: {
+                key: resolve.pin(
+                    key, wanted, getattr(old, kind).get(key) if old else None,
+                    update=key in moving, store=store, root=project.root,
+                )
+                for key, wanted in sorted(getattr(lane, kind).items())
+            }
+            for kind in ("sources", "deps")
+        }  # fmt: skip
+        lane = _moved(lane, pins, moving)
+        line.done(f"{sum(map(len, pins.values()))} commits")
+    with progress.stage("fetch") as line:
+        fetched = store.fetch([p for k in pins.values() for p in k.values()], say=line.say)
+        line.done(fetch_summary(fetched))
+    with progress.stage("sources") as line:
+        sources = {
+            key: resolve.source(
+                pinned, lane.sources[key], project=project, store=store, files=files, say=line.say
+            )
+            for key, pinned in pins["sources"].items()
+        }
+        deps = {
+            key: resolve.dep(
+                pinned, lane.deps[key], project=project, store=store, files=files, say=line.say
+            )
+            for key, pinned in pins["deps"].items()
+        }
+        archive = resolve.deps_archive(deps, store=store, files=files)
+        line.done(_sources_summary(sources))
+    with progress.stage("packages") as line:
+        base = {
+            key: resolve.base(key, wanted, platforms, lane, project=project, files=files)
+            for key, wanted in sorted(lane.base.items())
+        }
+        ask = (lane, old, moving, platforms)
+        python = _packages("python", *ask, lambda: wheels(lane.build.python), files, line.say)
+        packages = _packages("debs", *ask, debs, files, line.say)
+        line.done(f"{len(base)} bases, {len(python)} wheels, {len(packages)} debs")
+    with progress.stage("write") as line:
+        image = LockedImage(folder_digest(image_folder(lane), project=project))
+        new = Lock(1, image, sources, base, deps, archive, python, packages)
+        return _write(lane, old, new, project, line)
+
+
+def fetch_summary(fetched: tuple[Any, ...]) -> str:
+    """What a fetch brought: "2 of 4 commits, 3.1 MB"."""
+    new = [f for f in fetched if f.url is not None]
+    if not new:
+        return "nothing new"
+    return f"{len(new)} of {len(fetched)} commits, {sum(f.size for f in new) / 1e6:.1f} MB"
+
+
+def _moving(lane: Lane, update: frozenset[str] | None) -> frozenset[str]:
+    known = frozenset(n for kind in KINDS for n in getattr(lane, kind))
+    if update is None:
+        return frozenset()
+    if unknown := sorted(update - known):
+        raise UsageError(
+            f"{lane.name} has no entry {unknown[0]!r}", hint=f"entries: {', '.join(sorted(known))}"
+        )
+    return update or known
+
+
+def _older(lane: Lane, progress: Progress) -> Lock | None:
+    try:
+        return read_lock(lane)
+    except LockMissing:
+        return None
+    except LaneError as bad:
+        progress.note(f"the lock cannot be read and is written anew: {bad}")
+        return None
+
+
+def _packages(
+    kind: str,
+    lane: Lane,
+    old: Lock | None,
+    moving: frozenset[str],
+    platforms: list[str],
+    index: Callable[[], PackageIndex],
+    files: Files,
+    say: Say,
+) -> Mapping[str, LockedPackage]:
+    """Lock the tables of `kind` ("python" or "debs"), whose versions are asked with == and =."""
+    equals = {"python": "==", "debs": "="}[kind]
+    found = {}
+    for key, wanted in sorted(getattr(lane, kind).items()):
+        request = wanted.requirement if kind == "python" else wanted.package
+        say(request)
+        former = getattr(old, kind).get(key) if old else None
+        found[key] = resolve.package(
+            wanted, request,
+            former if resolve.keeps(wanted, former, update=key in moving) else None,
+            platforms=platforms, index=index, files=files,
+            exact=lambda name, version: f"{name}{equals}{version}",
+        )  # fmt: skip
+    if twice := resolve.twice(found, lane, kind):
+        raise LaneError.of(twice)
+    return found
+
+
+def _moved(lane: Lane, pins: Mapping[str, Mapping[str, GitPin]], moving: frozenset[str]) -> Lane:
+    """The lane with the commits it names itself moved to the new pins."""
+
+    def at(kind: str, key: str, wanted: S) -> S:
+        if key not in moving or wanted.commit is None:
+            return wanted
+        return replace(wanted, commit=pins[kind][key].commit)
+
+    return replace(
+        lane,
+        sources={key: at("sources", key, wanted) for key, wanted in lane.sources.items()},
+        deps={key: at("deps", key, wanted) for key, wanted in lane.deps.items()},
+    )
+
+
+def _write(
+    lane: Lane, old: Lock | None, new: Lock, project: Project, line: StageLine
+) -> LockReport:
+    changes = tuple(_changes(plain(old) if old else {}, plain(new)))
+    text = lock_text(new, lane.name).encode()
+    path = f"locks/{lane.name}.lock"
+    written = project.read(path) != text
+    if written:
+        _write_commits(lane, project)
+        project.write(path, text)
+    line.done(f"{path}, build {identity.build_id(lane, new)[:12]}" if written else "no change")
+    return LockReport(lane, new, changes, written)
+
+
+def _write_commits(lane: Lane, project: Project) -> None:
+    """Write into the lane's file the commits in which it differs from `lane`."""
+    path = f"locks/{lane.name}.toml"
+    before = (project.read(path) or b"").decode()
+    written = read_lane(lane.name, project=project).lane
+    text = before
+    for kind in ("sources", "deps"):
+        for key, wanted in sorted(getattr(lane, kind).items()):
+            if wanted.commit != getattr(written, kind)[key].commit:
+                text = with_commit(text, kind, key, wanted.commit)
+    if text != before:
+        project.write(path, text.encode())
+
+
+def _changes(old: Any, new: Any, at: tuple[str | int, ...] = ()) -> list[tuple[str, Any, Any]]:
+    """Differing values; a table that is new or gone is one change, from the second level on."""
+    if len(at) < 2:
+        old, new = ({} if value is None else value for value in (old, new))
+    if isinstance(old, dict) and isinstance(new, dict):
+        return [
+            change
+            for key in sorted(old.keys() | new.keys())
+            for change in _changes(old.get(key), new.get(key), (*at, key))
+        ]
+    return [] if old == new else [(dotted(at), old, new)]
+
+
+def _counted(lane: Lane) -> str:
+    return f"{len(lane.sources)} sources, {len(lane.deps)} deps, {len(lane.python)} wheels"
+
+
+def _sources_summary(sources: Mapping[str, Any]) -> str:
+    modules = sum(len(s.submodules) for s in sources.values())
+    patches = sum(len(s.patches) for s in sources.values())
+    return f"{len(sources)} sources, {modules} submodules, {patches} patches"

@@ -1,0 +1,99 @@
+"""Keep the record of a run, whatever its end is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from builder.errors import ImgbuildError
+from builder.model.lane import Lane
+from builder.model.schema import dotted
+from builder.model.values import BuildStep, LabelledImage, Record, Verdict
+from builder.pipeline.timeline import Timeline
+from builder.ports import Records, RunFolder
+
+
+@dataclass(slots=True)
+class Recording:
+    """A run that is being recorded; leaving the block writes its record.
+
+    An error that passes through is recorded and passes on.
+    """
+
+    lane: Lane
+    build_id: str
+    timeline: Timeline
+    records: Records
+    run: RunFolder = field(init=False)
+    started: str = field(init=False)
+    steps: tuple[BuildStep, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    outcome: Literal["running", "built", "unchanged", "failed"] = "running"
+    image: str = ""
+    tags: tuple[str, ...] = ()
+
+    def __enter__(self) -> Self:
+        self.run = self.records.start(self.lane.name)
+        self.started = datetime.now(UTC).isoformat(timespec="seconds")
+        self.run.write(self.record())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.run.write(self.record(error))
+
+    def ended(self, outcome: Literal["built", "unchanged"], image: LabelledImage) -> Record:
+        self.outcome, self.image, self.tags = outcome, image.id, image.tags
+        return self.record()
+
+    def record(self, error: BaseException | None = None) -> Record:
+        return Record(
+            id=self.run.id,
+            lane=self.lane.name,
+            build_id=self.build_id,
+            outcome="failed" if error is not None else self.outcome,
+            started=self.started,
+            seconds=self.timeline.seconds,
+            stages=tuple(self.timeline.stages),
+            steps=self.steps,
+            verdicts=self.verdicts,
+            image=self.image,
+            tags=self.tags,
+            log=str(self.run.log) if self.run.log.exists() else "",
+            error=None if error is None else _described(error),
+        )
+
+
+def last_times(lane: str, records: Records) -> Mapping[str, float]:
+    """The seconds of each stage in the lane's last run that compiled something."""
+    for record in reversed(records.runs(lane)):
+        if record.outcome == "built" and not all(step.cached for step in record.steps):
+            return {stage.name: stage.seconds for stage in record.stages}
+    return {}
+
+
+def _described(error: BaseException) -> Mapping[str, Any]:
+    if not isinstance(error, ImgbuildError):
+        return {"code": type(error).__name__, "exit": 130, "findings": [str(error)]}
+    return {
+        "code": error.findings[0].code,
+        "exit": error.exit_code,
+        "findings": [
+            {
+                "code": found.code,
+                "what": found.what,
+                "hint": found.hint,
+                "detail": found.detail,
+                "file": str(found.place.file) if found.place else "",
+                "key": dotted(found.place.key) if found.place else "",
+            }
+            for found in error.findings
+        ],
+    }

@@ -1,0 +1,54 @@
+"""Stages as they pass: shown to the person, timed for the record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from builder.model.values import StageTime
+from builder.ports import Progress, StageLine
+
+
+class Timeline:
+    """Stages of one run: what each took and said is kept.
+
+    `last` gives the seconds of each stage in the run before, by name.
+    """
+
+    def __init__(self, progress: Progress, last: Mapping[str, float] | None = None) -> None:
+        self._progress = progress
+        self._last = last or {}
+        self._began = time.monotonic()
+        self.stages: list[StageTime] = []
+
+    @property
+    def seconds(self) -> float:
+        return round(time.monotonic() - self._began, 3)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[StageLine]:
+        began = time.monotonic()
+        said = _Said()
+        try:
+            with self._progress.stage(name, last_s=self._last.get(name)) as line:
+                yield _Both(line, said)
+        finally:
+            took = round(time.monotonic() - began, 3)
+            self.stages.append(StageTime(name, took, said.text))
+
+
+class _Said:
+    text = ""
+
+
+class _Both:
+    def __init__(self, line: StageLine, said: _Said) -> None:
+        self._line, self._said = line, said
+
+    def say(self, text: str) -> None:
+        self._line.say(text)
+
+    def done(self, text: str) -> None:
+        self._said.text = text
+        self._line.done(text)

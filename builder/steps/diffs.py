@@ -1,0 +1,144 @@
+"""Read a patch as git apply reads it, as far as is needed to judge and to explain it.
+
+Hunks are counted: a patch edited by hand, whose counts no longer hold, is found here, with
+its line, before any tree is there to apply it to.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_FILE = re.compile(r"diff --git (\"?)a/(.*?)\1 (\"?)b/(.*?)\3$")
+_NAME = re.compile(r"(?:---|\+\+\+) (?:\"(.*)\"|([^\t]*))")
+_MOVE = re.compile(r"(?:rename|copy) (?:from|to) (.*)")
+_OCTAL = re.compile(r"\\([0-7]{3}|.)")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    file: str  # the old name, as git names it in "patch failed: <file>:<start>"
+    start: int  # first line in the old file
+    length: int  # lines of the old file
+    line: int  # of its header in the patch, from 1
+
+
+@dataclass(slots=True)
+class Patch:
+    """What a patch touches, and the first thing that is wrong with its form."""
+
+    files: set[str] = field(default_factory=set)
+    hunks: list[Hunk] = field(default_factory=list)
+    wrong: str = ""
+    wrong_line: int = 0  # from 1
+    crlf_headers: bool = False  # the patch itself was converted to CRLF
+    modes: list[str] = field(default_factory=list)  # "csrc/x.sh: 100644 -> 100755"
+
+
+def read(data: bytes, *, strip: int = 1) -> Patch:
+    """Read a patch; never raises, see `wrong`."""
+    patch = Patch()
+    lines = data.decode("utf-8", "surrogateescape").split("\n")
+    patch.crlf_headers = any(
+        line.endswith("\r") for line in lines if line.startswith(("diff --git ", "@@ -", "+++ "))
+    )
+    at, old, mode = 0, "", ""
+    while at < len(lines) and not patch.wrong:
+        line = lines[at].rstrip("\r")
+        if name := _file_named(line, strip, lines, at):
+            old = name if line.startswith("--- ") or not old else old
+            patch.files |= {name} - {"/dev/null"}
+        if line.startswith("diff --git "):
+            old = _of_header(line, patch)
+        elif line.startswith("old mode "):
+            mode = line.split()[-1]
+        elif line.startswith("new mode "):
+            patch.modes.append(f"{old}: {mode} -> {line.split()[-1]}")
+        if hunk := _HUNK.match(line):
+            at = _hunk(hunk, lines, at, old, patch)
+        else:
+            at += 1
+    if not patch.files and not patch.wrong:
+        patch.wrong, patch.wrong_line = "there is no diff in it", 1
+    return patch
+
+
+def _hunk(header: re.Match[str], lines: list[str], at: int, file: str, patch: Patch) -> int:
+    """Count one hunk; the index of the line behind it."""
+    old, new = (int(count) if count else 1 for count in (header[2], header[4]))
+    patch.hunks.append(Hunk(file, int(header[1]), old, at + 1))
+    first = at + 1
+    at = first
+    while old > 0 or new > 0:
+        if at >= len(lines) or (at == len(lines) - 1 and not lines[at]):
+            patch.wrong = f"the hunk ends before its {header[0]!r} is filled"
+            patch.wrong_line = first
+            return at
+        kind = lines[at][:1]
+        if kind in (" ", "", "\r"):
+            old, new = old - 1, new - 1
+        elif kind == "-" and not _is_signature(lines, at):
+            old -= 1
+        elif kind == "+":
+            new -= 1
+        elif kind != "\\":
+            patch.wrong = f"a line that is no part of the hunk {header[0]!r}, which lacks lines"
+            patch.wrong_line = at + 1
+            return at
+        at += 1
+    if old or new:
+        patch.wrong, patch.wrong_line = f"the counts of {header[0]!r} do not hold", first
+    elif at < len(lines) and lines[at][:1] in ("+", " ") and not lines[at].startswith("+++ "):
+        patch.wrong = f"more lines than {header[0]!r} says"
+        patch.wrong_line = at + 1
+    return at
+
+
+def _is_signature(lines: list[str], at: int) -> bool:
+    """Whether the `-- ` is the end of a mail, as git format-patch writes it."""
+    return lines[at].rstrip() == "--" and not any(lines[at + 2 :])
+
+
+def _file_named(line: str, strip: int, lines: list[str], at: int) -> str:
+    """The file that a `---`, `+++` or rename line names, without its first `strip` parts."""
+    if move := _MOVE.fullmatch(line):
+        return _unquoted(move[1])
+    pair = (
+        line.startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ ")
+    ) or (line.startswith("+++ ") and at > 0 and lines[at - 1].startswith("--- "))
+    match = _NAME.match(line) if pair else None
+    if not match:
+        return ""
+    name = _unescaped(match[1]) if match[1] is not None else match[2].rstrip("\r")
+    return name if name == "/dev/null" else "/".join(name.split("/")[strip:])
+
+
+def _of_header(line: str, patch: Patch) -> str:
+    """The old name of a `diff --git` line; also for files without hunks (mode, binary)."""
+    match = _FILE.match(line)
+    if not match:
+        return ""
+    names = [_unescaped(match[i + 1]) if match[i] else match[i + 1] for i in (1, 3)]
+    patch.files |= set(names)
+    return names[0]
+
+
+def _unquoted(name: str) -> str:
+    return _unescaped(name[1:-1]) if name.startswith('"') else name
+
+
+def _unescaped(name: str) -> str:
+    """Undo git's C-style quoting of bytes."""
+
+    def byte(match: re.Match[str]) -> bytes:
+        word = match[1]
+        return bytes([int(word, 8)]) if len(word) == 3 else _ESCAPES.get(word, word).encode()
+
+    parts, last = [], 0
+    for match in _OCTAL.finditer(name):
+        parts += [name[last : match.start()].encode("utf-8", "surrogateescape"), byte(match)]
+        last = match.end()
+    parts.append(name[last:].encode("utf-8", "surrogateescape"))
+    return b"".join(parts).decode("utf-8", "surrogateescape")

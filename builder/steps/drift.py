@@ -1,0 +1,84 @@
+"""Tell when a lock no longer follows from its lane, patches and image folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from builder.errors import Finding, LaneError, Place
+from builder.model.lane import Lane
+from builder.model.lock import Lock
+from builder.ports import Project
+from builder.steps import identity
+from builder.steps.image import folder_digest
+from builder.steps.lanes import image_folder
+from builder.steps.patches import read_sets
+
+
+class LockOutdated(LaneError):
+    code = "lock-outdated"
+
+
+def drift(lane: Lane, lock: Lock, *, project: Project) -> tuple[Finding, ...]:
+    """Everything in which the lock no longer follows from lane, patches and image folder."""
+    return (
+        *_tables_drift(lane, lock),
+        *_platform_drift(lane, lock),
+        *_patch_drift(lane, lock, project),
+        *_image_drift(lane, lock, project),
+    )
+
+
+def _tables_drift(lane: Lane, lock: Lock) -> Iterator[Finding]:
+    for kind, wanted, locked in identity.tables(lane, lock):
+        for name in sorted(wanted.keys() | locked.keys()):
+            if name not in locked:
+                yield _stale(lane, (kind, name), f"{name} is not locked yet")
+            elif name not in wanted:
+                place = Place(lock.path, key=(kind, name))
+                yield _stale(lane, (kind, name), f"{name} is locked, the lane has none", place)
+            elif identity.intent(wanted[name]) != locked[name].intent:
+                yield _stale(lane, (kind, name), f"{name} was changed after it was locked")
+
+
+def _platform_drift(lane: Lane, lock: Lock) -> Iterator[Finding]:
+    if "host" in lane.platforms:
+        return
+    for kind, locked in (("base", lock.base), ("python", lock.python), ("debs", lock.debs)):
+        for name in sorted(locked):
+            missing = set(lane.platforms) - set(locked[name].platforms)
+            for platform in sorted(missing):
+                yield _stale(lane, (kind, name), f"{name} is not locked for {platform}")
+
+
+def _patch_drift(lane: Lane, lock: Lock, project: Project) -> Iterator[Finding]:
+    for name in sorted(lane.sources.keys() & lock.sources.keys()):
+        found = {p.path: p.sha256 for p in read_sets(lane.sources[name].patches, project=project)}
+        locked = {p.path: p.sha256 for p in lock.sources[name].patches}
+        for path in sorted(found.keys() - locked.keys()):
+            yield _stale(lane, ("sources", name, "patches"), f"{path} is not locked yet")
+        for i, path in enumerate(locked):
+            place = Place(lock.path, key=("sources", name, "patches", i, "sha256"))
+            if path not in found:
+                yield _stale(lane, (), f"{path} is locked, but no series names it", place)
+            elif found[path] != locked[path]:
+                yield _stale(lane, (), f"{path} was changed after it was locked", place)
+        if found.keys() == locked.keys() and [*found] != [*locked]:
+            yield _stale(lane, ("sources", name, "patches"), f"{name}: another order of patches")
+
+
+def _image_drift(lane: Lane, lock: Lock, project: Project) -> Iterator[Finding]:
+    found = folder_digest(image_folder(lane), project=project)
+    if found != lock.image.content:
+        yield _stale(
+            lane, (), f"{image_folder(lane)} was changed after it was locked",
+            Place(lock.path, key=("image", "content")),
+        )  # fmt: skip
+
+
+def _stale(
+    lane: Lane, key: tuple[str | int, ...], what: str, place: Place | None = None
+) -> Finding:
+    return Finding(
+        LockOutdated.code, what, f"if the change is wanted: imgbuild lock {lane.name}",
+        place=place or Place(lane.path, key=key),
+    )  # fmt: skip

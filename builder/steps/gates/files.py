@@ -1,0 +1,102 @@
+"""Reads what all gates want to see of an image's files, in one streamed pass.
+
+Only the folders that the patterns begin with are read, none twice, one file at a time;
+nothing is written. A file that several gates want is read once, by all of them together.
+
+Symlinks. The fixed part of a pattern is followed: `lib/**/*.so` finds the same files whether
+/lib is a folder or a link to usr/lib, and names them lib/…. The engine does that for a root
+that it is asked for. When a wider pattern made the read start further up, a link on the way
+is seen as it streams by, and what lies behind it is read in a second pass. Links that the
+special part of a pattern would have to follow are not followed: their files have a name of
+their own. Of a hardlink the stream holds the content once; it is read again if that name was
+not wanted itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import IO
+
+from builder.model.values import ImageFile
+from builder.ports import Engine
+from builder.steps.gates.gate import CouldNotLook, Reading, Search, Seen
+from builder.steps.gates.glob import Glob, is_below, outermost
+
+_ROUNDS = 6
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    number: int  # of the search
+    search: Search
+
+
+@dataclass(slots=True)
+class _Pass:
+    """What one pass has seen so far."""
+
+    found: list[dict[str, Seen]]
+    links: set[str] = field(default_factory=set)
+    again: list[_Wish] = field(default_factory=list)
+
+
+def read_files(
+    searches: Sequence[Search], image: str, *, engine: Engine
+) -> tuple[tuple[Seen, ...], ...]:
+    """For each search what it found, sorted by path. Raises: CouldNotLook."""
+    found: list[dict[str, Seen]] = [{} for _ in searches]
+    wishes = [_Wish(i, search) for i, search in enumerate(searches)]
+    for _ in range(_ROUNDS):
+        if not wishes:
+            return tuple(tuple(seen[path] for path in sorted(seen)) for seen in found)
+        roots = outermost(wish.search.glob.root for wish in wishes)
+        state = _Pass(found)
+        with engine.read_tree(image, roots) as stream:
+            for file, content in stream:
+                _entry(file, content, wishes, state)
+        behind = [w for w in wishes if _is_behind_link(w.search.glob.root, roots, state.links)]
+        wishes = behind + state.again
+    raise CouldNotLook("the links in the image lead round in circles")
+
+
+def _entry(
+    file: ImageFile, content: IO[bytes] | None, wishes: Sequence[_Wish], state: _Pass
+) -> None:
+    if file.kind == "link":
+        state.links.add(file.path)
+        return
+    takers = [wish for wish in wishes if wish.search.glob.matches(file.path)]
+    if file.kind == "hardlink":
+        for wish in takers:
+            _same_content(file, wish, state)
+    elif content is not None:
+        readings = [wish.search.start(file) for wish in takers]
+        _feed(content, readings)
+        for wish, reading in zip(takers, readings, strict=True):
+            state.found[wish.number][file.path] = Seen(file, reading.result())
+    else:
+        for wish in takers:
+            state.found[wish.number][file.path] = Seen(file, None)
+
+
+def _same_content(file: ImageFile, wish: _Wish, state: _Pass) -> None:
+    first = state.found[wish.number].get(file.target)
+    if first is not None:
+        seen = replace(first, file=replace(first.file, path=file.path))
+        state.found[wish.number][file.path] = seen
+    else:
+        alone = replace(wish.search, glob=Glob(file.path, exact=True))
+        state.again.append(_Wish(wish.number, alone))
+
+
+def _feed(content: IO[bytes], readings: Sequence[Reading]) -> None:
+    hungry = list(readings)
+    while hungry and (chunk := content.read(_CHUNK)):
+        hungry = [reading for reading in hungry if reading.feed(chunk)]
+
+
+def _is_behind_link(root: str, roots: Sequence[str], links: set[str]) -> bool:
+    """Whether the pass came to a link on the way to a root that it did not begin at."""
+    return root not in roots and any(is_below(root, link) for link in links)

@@ -1,0 +1,163 @@
+"""What a gate is: it says what it needs and judges what was seen; it starts nothing.
+
+A kind is a frozen dataclass in a module of its own, whose fields are the keys of its table,
+and one line in `table.GATES`. Its need is a probe (sh, run in the image) or a search (files,
+read out of the image); `examine` brings both, for all gates at once. What a kind may want
+besides (the image's config, the build log, the wheels that were built) becomes a further
+field of `Evidence` or `LaneFacts`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from builder.model.values import ImageFile, Verdict
+from builder.steps.gates.glob import Glob
+
+
+class CouldNotLook(Exception):
+    """A gate has no answer: not seen is not passed. `judge` may raise it."""
+
+    def __init__(self, why: str, *, hint: str = "", detail: str = "") -> None:
+        super().__init__(why)
+        self.why, self.hint, self.detail = why, hint, detail
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A piece of POSIX sh that runs in the image, in its working directory and environment.
+
+    `$1` is an empty folder of its own, in which programs may be written and run.
+    """
+
+    name: str  # of its gate's probes
+    script: str
+    timeout_s: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a probe ended and what it printed (of each stream, the first MiB)."""
+
+    code: int
+    seconds: float
+    stdout: str
+    stderr: str
+    timed_out: bool = False
+
+
+class Reading(Protocol):
+    """Takes the content of one file as it streams by."""
+
+    def feed(self, chunk: bytes) -> bool:
+        """Whether it wants more."""
+
+    def result(self) -> Any: ...
+
+
+class Start(Protocol):
+    def __call__(self, file: ImageFile) -> Reading: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Files of the image that a gate reads."""
+
+    glob: Glob
+    start: Start
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file or folder that a search found, and the result of reading it (None: a folder)."""
+
+    file: ImageFile
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFacts:
+    """What a lane says that makes a verdict's hint exact."""
+
+    lane: str = ""
+    cuda_arch_list: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was seen for one gate."""
+
+    facts: LaneFacts = LaneFacts()
+    answers: Mapping[str, Answer] = field(default_factory=dict)  # by the probe's name
+    files: tuple[tuple[Seen, ...], ...] = ()  # for each search, sorted by path
+
+    def answer(self, probe: str) -> Answer:
+        """Raises: CouldNotLook, when the probe did not end in its time."""
+        answer = self.answers[probe]
+        if answer.timed_out:
+            raise CouldNotLook(
+                f"no end after {answer.seconds:.0f} s",
+                hint="if it only needs longer, and the kind has timeout-s: raise it",
+                detail=answer.stdout + answer.stderr,
+            )
+        return answer
+
+
+class Fault(NamedTuple):
+    """A value that reads well and makes no sense."""
+
+    key: str
+    what: str
+    hint: str = ""
+
+
+class Gate(ABC):
+    """The base of all kinds."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def about(self) -> str:
+        """What it looks at, in a word or two."""
+
+    def faults(self) -> Iterable[Fault]:
+        """What is wrong with its table beyond types and names of keys."""
+        return ()
+
+    def probes(self) -> tuple[Probe, ...]:
+        return ()
+
+    def searches(self) -> tuple[Search, ...]:
+        return ()
+
+    @abstractmethod
+    def judge(self, evidence: Evidence) -> tuple[Verdict, ...]:
+        """Raises: CouldNotLook."""
+
+    def passed(self, seen: str, *, gate: str = "", about: str = "") -> Verdict:
+        return Verdict(gate or self.kind, about or self.about, True, one_line(seen))
+
+    def failed(
+        self, seen: str, hint: str = "", *, gate: str = "", about: str = "", detail: str = ""
+    ) -> Verdict:
+        return Verdict(
+            gate or self.kind, about or self.about, False, one_line(seen), hint, detail[-4000:]
+        )
+
+
+def one_line(text: str) -> str:
+    """A line without control characters, of a length that fits a terminal's few lines."""
+    line = " ".join(text.split())
+    line = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
+    return line if len(line) <= 300 else f"{line[:299]}…"
+
+
+def last_line(text: str) -> str:
+    """The last line that says something."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it printed nothing"

@@ -1,0 +1,36 @@
+"""From verdicts to evidence: only an image whose gates all hold goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from builder.errors import Finding, GateError
+from builder.model.values import BuiltImage, PassedGates, Verdict
+
+
+class GatesFailed(GateError):
+    """Some gates of a candidate do not hold; one finding for each failed verdict."""
+
+    code = "gate-failed"
+
+
+def judge(image: BuiltImage, verdicts: Sequence[Verdict]) -> PassedGates:
+    """Raises: GatesFailed; the candidate and its log stay, and the last finding says where."""
+    findings = [_finding(verdict) for verdict in verdicts if not verdict.passed]
+    if findings:
+        raise GatesFailed.of([*findings, _kept(image)])
+    return PassedGates(image, tuple(verdicts))
+
+
+def _finding(verdict: Verdict) -> Finding:
+    what = f"{verdict.gate} {verdict.about}: {verdict.seen}"
+    return Finding(f"gate-{verdict.gate}", what, verdict.hint, verdict.detail)
+
+
+def _kept(image: BuiltImage) -> Finding:
+    return Finding(
+        "gate-candidate",
+        f"the candidate is kept as {image.reference}, the log of its build at {image.log}",
+        f"docker run --rm -it --entrypoint sh {image.reference}",
+        level="warning",
+    )

@@ -1,0 +1,119 @@
+"""`link`: the image's own compiler links with a library and the loader then finds it.
+
+Two verdicts for each library, since two different things mend them: LIBRARY_PATH (or an
+unversioned .so in a default folder) only the link, ld.so.conf.d with ldconfig only the load.
+The probe gives no -L and sets no variable: it sees what a compiler at run time would see.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from builder.model.values import Verdict
+from builder.steps.gates.compiler import (
+    FIND_COMPILER,
+    NO_COMPILER_HINT,
+    Header,
+    Library,
+    first_error,
+    told,
+)
+from builder.steps.gates.gate import Answer, CouldNotLook, Evidence, Fault, Gate, Probe, last_line
+
+_OF_THE_DRIVER = ("cuda", "nvidia-ml", "nvcuvid", "nvidia-encode")
+"""Come into a container from the host's driver: they can be linked here, not loaded."""
+
+_CUDART = """\
+#ifdef __cplusplus
+extern "C"
+#endif
+int cudaRuntimeGetVersion(int *);
+int main(void) { int version = 0; return cudaRuntimeGetVersion(&version) || version <= 0; }
+"""
+_EMPTY = "int main(void) { return 0; }\n"
+
+_STEPS = """
+printf %s {source} >m.c
+if $compiler m.c -Wl,--no-as-needed -l{library} -o m >link.out 2>&1; then echo "link: ok"
+else echo "link: failed"; cat link.out >&2; exit 0; fi
+{load}
+"""
+_LOAD = """
+./m; code=$?
+echo "load: $code"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Link(Gate):
+    """With `headers`, the program includes them too."""
+
+    kind: ClassVar[str] = "link"
+    libraries: tuple[Library, ...]
+    headers: tuple[Header, ...] = ()
+
+    @property
+    def about(self) -> str:
+        return ", ".join(self.libraries)
+
+    def faults(self) -> Iterator[Fault]:
+        if not self.libraries:
+            yield Fault("libraries", "must name at least one library")
+
+    def probes(self) -> tuple[Probe, ...]:
+        return tuple(Probe(library, self._script(library)) for library in self.libraries)
+
+    def _script(self, library: str) -> str:
+        includes = "".join(f"#include <{header}>\n" for header in self.headers)
+        main = _CUDART if library == "cudart" and not self.headers else _EMPTY
+        load = "" if library in _OF_THE_DRIVER else _LOAD
+        steps = _STEPS.format(source=shlex.quote(includes + main), library=library, load=load)
+        return FIND_COMPILER + steps
+
+    def judge(self, evidence: Evidence) -> tuple[Verdict, ...]:
+        return tuple(
+            verdict
+            for library in self.libraries
+            for verdict in self._verdicts(library, evidence.answer(library))
+        )
+
+    def _verdicts(self, library: str, answer: Answer) -> Iterator[Verdict]:
+        if answer.stdout.strip() == "no compiler":
+            yield self.failed("the image has no C compiler", NO_COMPILER_HINT, about=library)
+            return
+        said = told(answer.stdout)
+        if "link" not in said:
+            why = f"the probe ended with code {answer.code}: {last_line(answer.stderr)}"
+            raise CouldNotLook(why, detail=answer.stderr)
+        if said["link"] != "ok":
+            seen, hint = first_error(answer.stderr), _link_hint(library, answer.stderr)
+            yield self.failed(seen, hint, about=library, detail=answer.stderr)
+            return
+        yield self.passed("links without -L", about=library)
+        if library not in _OF_THE_DRIVER:
+            yield self._load(library, said.get("load", "it did not start"), answer)
+
+    def _load(self, library: str, code: str, answer: Answer) -> Verdict:
+        if code == "0":
+            return self.passed("loads and runs", gate="load", about=library)
+        hint = (
+            "the loader does not know its folder: a file in /etc/ld.so.conf.d that names it, then "
+            "ldconfig, in the last stage. LIBRARY_PATH does not help here"
+        )
+        seen = f"code {code}: {last_line(answer.stderr or answer.stdout)}"
+        return self.failed(seen, hint, gate="load", about=library, detail=answer.stderr)
+
+
+def _link_hint(library: str, said: str) -> str:
+    if f"-l{library}" in said:
+        return (
+            "the linker does not know its folder (ENV LIBRARY_PATH=… in the last stage, for "
+            "CUDA /usr/local/cuda/lib64), or there is only a versioned .so: add a link "
+            f"lib{library}.so. ld.so.conf.d does not help here"
+        )
+    if "fatal error:" in said:
+        return "a header is missing: install its -dev package in the last stage, or set CPATH"
+    return "the compiler itself is not complete: apt-get install gcc libc6-dev"

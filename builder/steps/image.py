@@ -1,0 +1,169 @@
+"""The image folder and what the build is told: its digest, its Dockerfile, its arguments."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from builder.errors import Finding, LaneError, Place
+from builder.model.lane import Lane
+from builder.model.lock import Lock
+from builder.ports import Project
+
+RECORD = "imgbuild/opt/imgbuild"
+"""Where the files that belong to /opt/imgbuild of the image lie in the build context.
+
+They are copied onto / with their folders: `COPY imgbuild/ /opt/imgbuild/` would stamp /opt
+with the time of the build, and the same inputs would not give the same layer.
+"""
+
+_STAGED = ("deps", "imgbuild", "sources")  # folders of the context that are not theirs
+_COPY = b"COPY imgbuild/ /\n"
+_ESCAPE = re.compile(rb"#\s*escape\s*=\s*([\\`])\s*", re.IGNORECASE)
+_DIRECTIVE = re.compile(rb"#\s*[a-zA-Z]+\s*=.*")
+_HEREDOC = re.compile(rb"(?<!<)<<(-?)(?:\"([^\"\s<>]+)\"|'([^'\s<>]+)'|([^\s\"'<>]+))")
+_SECRET_NAME = re.compile(
+    r"(?:^|_)(?:API|ACCESS|PRIVATE)?(?:KEY|TOKEN|PASSWORD|PASSWD|SECRET|CREDENTIALS?)(?:_|$)",
+    re.IGNORECASE,
+)
+_SECRET_VALUE = re.compile(
+    r"-----BEGIN |\b(?:gh[pousr]_|github_pat_|glpat-|hf_|sk-|xox[abp]-)\w{10}|\bAKIA[0-9A-Z]{12}"
+    r"|://[^/@\s]+@"
+)
+
+
+class ImageFolderInvalid(LaneError):
+    code = "image-folder"
+
+
+class BuildArgInvalid(LaneError):
+    code = "build-arg"
+
+
+def folder_digest(folder: str, *, project: Project) -> str:
+    """The canonical sha256 of an image folder: paths, contents and executable bits.
+
+    Raises: ImageFolderInvalid, also for a `.dockerignore`: it would hide staged sources
+    from the build, and a context that imgbuild lays out needs none.
+    """
+    rows = []
+    for path, is_executable in project.files(folder) or ():
+        _check_file(folder, path, project)
+        content = hashlib.sha256(project.read(f"{folder}/{path}") or b"").hexdigest()
+        rows.append([path, is_executable, content])
+    if not any(path == "Dockerfile" for path, _, _ in rows):
+        raise ImageFolderInvalid(
+            f"there is no {folder}/Dockerfile", place=Place(project.root / folder)
+        )
+    canonical = json.dumps(sorted(rows), separators=(",", ":"), ensure_ascii=False)
+    return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
+
+
+def dockerfile(text: bytes, place: Place | None = None) -> bytes:
+    """The Dockerfile to build: theirs, and in its last stage the files of /opt/imgbuild.
+
+    COPY writes as root whatever USER says. Raises: ImageFolderInvalid when the text ends
+    in the middle of an instruction, which would swallow the one that is added.
+    """
+    open_at, why, has_stage = _end(text)
+    if why:
+        raise ImageFolderInvalid(
+            f"the Dockerfile ends {why} that begins in line {open_at}",
+            hint="end the last instruction: imgbuild adds a COPY behind it",
+            place=Place(place.file, open_at) if place else None,
+        )
+    if not has_stage:
+        raise ImageFolderInvalid("the Dockerfile holds no FROM", place=place)
+    return text.rstrip(b"\r\n \t") + b"\n\n# added by imgbuild: the lock inside the image\n" + _COPY
+
+
+def build_args(lane: Lane, lock: Lock, bases: Mapping[str, str]) -> Mapping[str, str]:
+    """All build arguments: the lane's own, and what every stage may declare and then use.
+
+    `bases` are references by name. `<SOURCE>_COMMIT` costs nothing where no stage declares it.
+    Raises: BuildArgInvalid, with all findings.
+    """
+    own = {
+        "TORCH_CUDA_ARCH_LIST": lane.build.cuda_arch_list,
+        "SOURCE_DATE_EPOCH": str(lock.epoch),
+        **{f"BASE_{variable(name)}": ref for name, ref in sorted(bases.items())},
+        **{f"{variable(n)}_COMMIT": s.commit for n, s in sorted(lock.sources.items())},
+    }
+    if findings := [*_doubtful(lane, own)]:
+        raise BuildArgInvalid.of(findings)
+    return {**dict(sorted(lane.build.args.items())), **own}
+
+
+def variable(name: str) -> str:
+    """A lane's name as part of an argument's name: `cutlass-msa` is CUTLASS_MSA."""
+    return re.sub(r"[^A-Z0-9]", "_", name.upper())
+
+
+def _check_file(folder: str, path: str, project: Project) -> None:
+    if path in (".dockerignore", "Dockerfile.dockerignore"):
+        what = "would hide staged sources from the build"
+        hint = "delete it: the context holds this folder and the staged archives only"
+    elif path.partition("/")[0] in _STAGED:
+        what = "lies where imgbuild stages its own files"
+        hint = f"name it otherwise: {', '.join(_STAGED)} are taken"
+    else:
+        return
+    place = Place(project.root / folder / path)
+    raise ImageFolderInvalid(f"{folder}/{path} {what}", hint=hint, place=place)
+
+
+def _doubtful(lane: Lane, own: Mapping[str, str]) -> Iterator[Finding]:
+    for name, value in sorted(lane.build.args.items()):
+        place = Place(lane.path, key=("build", "args", name))
+        if name in own:
+            yield Finding(
+                BuildArgInvalid.code, f"build.args.{name}: imgbuild sets this argument itself",
+                "the value of TORCH_CUDA_ARCH_LIST is build.cuda-arch-list"
+                if name == "TORCH_CUDA_ARCH_LIST" else "leave it out", place=place,
+            )  # fmt: skip
+        elif value and (_SECRET_NAME.search(name) or _SECRET_VALUE.search(value)):
+            yield Finding(
+                BuildArgInvalid.code,
+                f"build.args.{name} looks like a secret, and build arguments stay in the image",
+                f"use a BuildKit secret: RUN --mount=type=secret,id={name.lower()} …", place=place,
+            )  # fmt: skip
+
+
+def _end(text: bytes) -> tuple[int, str, bool]:
+    """The line of what is still open at the end and what that is; whether there is a FROM."""
+    lines = text.splitlines()
+    escape, began, whole, has_stage = _escape(lines), 0, b"", False
+    heredocs: list[tuple[bytes, bytes]] = []
+    for number, line in enumerate(lines, 1):
+        if heredocs:
+            dash, word = heredocs[0]
+            if (line.lstrip(b"\t") if dash else line) == word:
+                heredocs.pop(0)
+            continue
+        bare = line.strip()
+        if bare.startswith(b"#") or (not bare and whole):
+            continue  # a comment, or an empty line within an instruction
+        began = began if whole else number
+        has_stage = has_stage or (not whole and bare[:5].upper().strip() == b"FROM")
+        if bare.endswith(escape):
+            whole += bare[:-1] + b" "
+            continue
+        whole += bare
+        if whole[:4].upper().strip() in (b"RUN", b"ADD", b"COPY"):
+            found = _HEREDOC.findall(whole)
+            heredocs = [(dash, a or b or c) for dash, a, b, c in found]
+        whole = b""
+    if heredocs:
+        return began, f"in a heredoc ({heredocs[0][1].decode('utf-8', 'replace')})", has_stage
+    return (began, "in a continued line", has_stage) if whole else (0, "", has_stage)
+
+
+def _escape(lines: list[bytes]) -> bytes:
+    for line in lines:
+        if not _DIRECTIVE.fullmatch(line.strip()):
+            break
+        if match := _ESCAPE.fullmatch(line.strip()):
+            return match[1]
+    return b"\\"

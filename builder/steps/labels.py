@@ -1,0 +1,126 @@
+"""Name an image that passed its gates: labels, tags, and the candidates before that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from builder.errors import BuildError
+from builder.model.lane import Lane
+from builder.model.lock import Lock
+from builder.model.values import ImageInfo, LabelledImage, PassedGates, Verdict
+from builder.ports import Engine
+
+CANDIDATES = "imgbuild-candidate"
+LANE, BUILD_ID = "io.imgbuild.lane", "io.imgbuild.build-id"
+LOCK_DIGEST, GATES = "io.imgbuild.lock-digest", "io.imgbuild.gates"
+_OCI = "org.opencontainers.image"
+
+
+class LayersChanged(BuildError):
+    """Labelling gave another file system than the gates saw: a bug of ours, or an ONBUILD."""
+
+    code = "layers-changed"
+
+
+def candidate_reference(lane: str, run: str) -> str:
+    """The temporary tag of a candidate. No lane's name holds a capital, so none is another's
+    prefix."""
+    return f"{CANDIDATES}:{lane}-R{run}"
+
+
+def references(lane: Lane, build_id: str) -> tuple[str, ...]:
+    """The tags of a proven image, the lane's own last: they are what people run."""
+    return tuple(f"{lane.repository}:{tag}" for tag in (build_id[:12], *lane.tags))
+
+
+def labels(
+    lane: Lane, lock: Lock, *, build_id: str, lock_digest: str, verdicts: Sequence[Verdict]
+) -> Mapping[str, str]:
+    """What the image says of itself; the same inputs give the same labels."""
+    created = datetime.fromtimestamp(lock.epoch, UTC).isoformat().replace("+00:00", "Z")
+    found = {
+        f"{_OCI}.title": lane.name,
+        f"{_OCI}.version": build_id[:12],
+        f"{_OCI}.revision": build_id,
+        f"{_OCI}.created": created,
+        f"{_OCI}.ref.name": f"{lane.repository}:{build_id[:12]}",
+        LANE: lane.name,
+        BUILD_ID: build_id,
+        LOCK_DIGEST: lock_digest,
+        "io.imgbuild.arch-list": lane.build.cuda_arch_list,
+        GATES: f"{sum(v.passed for v in verdicts)} of {len(verdicts)}",
+    }
+    if len(lock.sources) == 1:
+        found[f"{_OCI}.source"] = next(iter(lock.sources.values())).url
+    for name, source in lock.sources.items():
+        found[f"io.imgbuild.source.{name}.commit"] = source.commit
+        found[f"io.imgbuild.source.{name}.tree"] = source.final.tree
+    for name, base in lock.base.items():
+        for platform, digest in base.platforms.items():
+            found[f"io.imgbuild.base.{name}.{platform.replace('/', '-')}"] = digest
+    return dict(sorted(found.items()))
+
+
+def label(
+    passed: PassedGates,
+    labels: Mapping[str, str],
+    references: Sequence[str],
+    *,
+    platform: str,
+    epoch: int,
+    engine: Engine,
+) -> LabelledImage:
+    """Give a proven candidate its labels and tags; its temporary tag goes.
+
+    The references are moved in their order, after the layers were found to be the same; until
+    then nothing of the lane's names is touched. Raises: LayersChanged.
+    """
+    candidate = passed.image.reference
+    temporary = f"{candidate}-labelled"
+    image = engine.relabel(candidate, labels, platform=platform, epoch=epoch, tag=temporary)
+    try:
+        _check_same(engine.image(passed.image.id), engine.image(image))
+        for reference in references:
+            engine.tag(image, reference)
+    finally:
+        engine.untag(temporary)
+    engine.untag(candidate)
+    return LabelledImage(image, tuple(references), labels)
+
+
+def built(lane: Lane, build_id: str, *, engine: Engine) -> LabelledImage | None:
+    """The image of this build, if the engine has it with its labels."""
+    names = references(lane, build_id)
+    found = engine.image(names[0])
+    if found is None or found.labels.get(BUILD_ID) != build_id or GATES not in found.labels:
+        return None
+    return LabelledImage(found.id, tuple(n for n in names if n in found.tags), found.labels)
+
+
+def drop_candidates(
+    lane: str, *, keep: str, ended: Callable[[str], bool], engine: Engine
+) -> tuple[str, ...]:
+    """Untag the lane's candidates of former runs; their references.
+
+    `keep` is the run that goes on; `ended` says whether another one does no more.
+    """
+    pattern = re.compile(rf"{CANDIDATES}:{re.escape(lane)}-R(?P<run>.+?)(?:-labelled)?")
+    dropped = []
+    for tag in sorted(tag for image in engine.images(CANDIDATES) for tag in image.tags):
+        match = pattern.fullmatch(tag)
+        if match and match["run"] != keep and ended(match["run"]):
+            engine.untag(tag)
+            dropped.append(tag)
+    return tuple(dropped)
+
+
+def _check_same(before: ImageInfo | None, after: ImageInfo | None) -> None:
+    if before is None or after is None or before.layers != after.layers:
+        raise LayersChanged(
+            "labelling changed the layers of the image",
+            hint="an ONBUILD in the image folder's Dockerfile or its base runs at this point: "
+            "remove it; otherwise this is a bug of imgbuild",
+            detail="\n".join(f"{i.id}: {' '.join(i.layers)}" for i in (before, after) if i),
+        )

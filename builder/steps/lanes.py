@@ -1,0 +1,215 @@
+"""Read lanes and locks, strictly."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from builder.errors import Finding, LaneError, Place
+from builder.model.ids import is_local_url, is_relative_path
+from builder.model.lane import Base, Dep, Lane, Source
+from builder.model.lock import Lock
+from builder.model.schema import Reader
+from builder.ports import Project
+from builder.steps import gates
+from builder.steps.gates import Gate, LaneFacts
+
+
+class LaneInvalid(LaneError):
+    code = "lane-invalid"
+
+
+class LockInvalid(LaneError):
+    code = "lock-invalid"
+
+
+class LockMissing(LaneError):
+    code = "lock-missing"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLane:
+    """A lane that holds in itself, with the gates of its image folder, then its own."""
+
+    lane: Lane
+    gates: tuple[Gate, ...]
+    places: tuple[Place, ...]  # of the gates, in their order
+
+    @property
+    def facts(self) -> LaneFacts:
+        """What gates may know of the lane."""
+        return LaneFacts(self.lane.name, self.lane.build.cuda_arch_list)
+
+    @property
+    def declared(self) -> tuple[tuple[Gate, Place], ...]:
+        return tuple(zip(self.gates, self.places, strict=True))
+
+
+def names(project: Project) -> tuple[str, ...]:
+    """All lanes of the project, sorted."""
+    found = project.files("locks") or ()
+    return tuple(path[:-5] for path, _ in found if path.endswith(".toml") and "/" not in path)
+
+
+def read_lane(name: str, *, project: Project) -> ReadLane:
+    """Read `locks/<name>.toml` strictly. Raises: LaneInvalid with every finding."""
+    path = project.root / "locks" / f"{name}.toml"
+    named = is_relative_path(name) and "/" not in name
+    text = project.read(f"locks/{name}.toml") if named else None
+    if text is None:
+        near = difflib.get_close_matches(name, names(project), n=1)
+        raise LaneInvalid(
+            f"there is no lane {name!r}",
+            hint=f"did you mean {near[0]}?" if near else _known(project),
+        )
+    reader = Reader(path, LaneInvalid.code)
+    raw = _toml(text, path, LaneInvalid)
+    lane = reader.read(Lane, raw)
+    own, findings = gates.parse(_tables(raw), file=path, sources=lane.sources if lane else None)
+    reader.findings += findings
+    shared: tuple[Gate, ...] = ()
+    if lane is not None:
+        reader.findings += _lane_findings(lane, path, project)
+        shared, findings = _image_gates(lane, project)
+        reader.findings += findings
+    if lane is None or reader.findings:
+        raise LaneInvalid.of(reader.findings)
+    folder = project.root / image_folder(lane) / "gates.toml"
+    places = [Place(folder, key=("gates", i)) for i in range(len(shared))]
+    places += [Place(path, key=("gates", i)) for i in range(len(own))]
+    return ReadLane(replace(lane, name=name, path=path), (*shared, *own), tuple(places))
+
+
+def read_lock(lane: Lane) -> Lock:
+    """Read the lane's lock strictly. Raises: LockMissing, LockInvalid with every finding."""
+    path = lane.path.with_suffix(".lock")
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError as missing:
+        raise LockMissing(
+            f"{lane.name} has no lock yet",
+            place=Place(path),
+            hint=f"resolve it: imgbuild lock {lane.name}",
+        ) from missing
+    reader = Reader(path, LockInvalid.code)
+    lock = reader.read(Lock, _toml(text, path, LockInvalid))
+    if lock is None or reader.findings:
+        raise LockInvalid.of(
+            _with_hint(reader.findings, f"write it anew: imgbuild lock {lane.name}")
+        )
+    return replace(lock, path=path)
+
+
+def image_folder(lane: Lane) -> str:
+    return f"docker-images/{lane.image}"
+
+
+def _lane_findings(lane: Lane, path: Path, project: Project) -> Iterator[Finding]:
+    """What the schema cannot say: conditions across keys and files."""
+
+    def finding(key: tuple[str | int, ...], what: str, hint: str = "") -> Finding:
+        return Finding(LaneInvalid.code, what, hint, place=Place(path, key=key))
+
+    if not lane.platforms:
+        yield finding(("platforms",), "platforms: names no platform")
+    if "host" in lane.platforms and len(lane.platforms) > 1:
+        yield finding(("platforms",), "platforms: host stands alone")
+    if not lane.sources:
+        yield finding((), "the lane has no [sources.NAME]")
+    entries: Mapping[str, Mapping[str, Source | Dep]]
+    entries = {"sources": lane.sources, "deps": lane.deps}
+    for kind, tables in entries.items():
+        for name, source in sorted(tables.items()):
+            if source.commit is None and source.track.ref is None:
+                yield finding(
+                    (kind, name), f"{name}: neither commit nor track is given",
+                    'add commit = "…", or track = { branch = "main" }',
+                )  # fmt: skip
+            if source.track.branch is not None and source.track.tag is not None:
+                yield finding((kind, name, "track"), f"{name}: track names a branch and a tag")
+    for name, base in sorted(lane.base.items()):
+        yield from _base_findings(name, base, finding)
+        if base.rootfs is not None and len(lane.platforms) > 1:
+            yield finding(
+                ("platforms",), f"platforms: base {name} is one tar, which serves one platform",
+                'build for the machine that locks: platforms = ["host"]',
+            )  # fmt: skip
+    if lane.python and not lane.build.python:
+        yield finding(
+            ("build",), "build.python is missing: wheels are chosen for it",
+            'add python = "3.12" (the image\'s own version) to [build]',
+        )  # fmt: skip
+    if project.read(f"{image_folder(lane)}/Dockerfile") is None:
+        yield finding(("image",), f"image: there is no {image_folder(lane)}/Dockerfile")
+    taken: dict[str, str] = {}
+    for name, dep in sorted(lane.deps.items()):
+        other = next((o for place, o in taken.items() if _nested(place, dep.into)), None)
+        if other:
+            yield finding(("deps", name, "into"), f"{name} and {other} overlap below {dep.into}")
+        taken[dep.into] = name
+
+
+def _base_findings(name: str, base: Base, finding: Any) -> Iterator[Finding]:
+    if (base.ref is None) == (base.rootfs is None):
+        yield finding(("base", name), f"{name}: needs exactly one of ref and rootfs")
+    if base.rootfs is not None and not is_local_url("/" + base.rootfs):
+        yield finding(("base", name, "rootfs"), f"{name}: rootfs must be a path")
+
+
+def _image_gates(lane: Lane, project: Project) -> tuple[tuple[Gate, ...], tuple[Finding, ...]]:
+    path = f"{image_folder(lane)}/gates.toml"
+    text = project.read(path)
+    if text is None:
+        return (), ()
+    file = project.root / path
+    raw = _toml(text, file, LaneInvalid)
+    reader = Reader(file, LaneInvalid.code)
+    for key in sorted(set(raw) - {"gates"}):
+        reader.report((key,), "unknown key", "this file holds [[gates]] only")
+    parsed, findings = gates.parse(_tables(raw), file=file, sources=lane.sources)
+    return parsed, (*reader.findings, *findings)
+
+
+def _tables(raw: Mapping[str, object]) -> list[Mapping[str, object]]:
+    """The gate tables that are tables; the lane's own schema reports the others."""
+    found = raw.get("gates", [])
+    return [t for t in found if isinstance(t, Mapping)] if isinstance(found, list) else []
+
+
+def _toml(data: bytes, path: Path, error: type[LaneError]) -> Mapping[str, object]:
+    try:
+        return tomllib.loads(data.decode("utf-8").replace("\r\n", "\n"))
+    except UnicodeDecodeError as bad:
+        line = data[: bad.start].count(b"\n") + 1
+        raise error("is not UTF-8 text", place=Place(path, line)) from bad
+    except tomllib.TOMLDecodeError as bad:
+        what = str(bad)
+        at = _line_in(what) or len(data.splitlines())
+        hint = ""
+        if b"<<<<<<<" in data:
+            hint = "the file holds an unfinished merge: settle it, then try again"
+        raise error(f"is not TOML: {what}", place=Place(path, at), hint=hint) from bad
+    except RecursionError as bad:
+        raise error("is nested too deeply", place=Place(path)) from bad
+
+
+def _line_in(message: str) -> int | None:
+    words = message.replace(",", " ").split()
+    return int(words[words.index("line") + 1]) if "line" in words else None
+
+
+def _nested(a: str, b: str) -> bool:
+    return a == b or a.startswith(f"{b}/") or b.startswith(f"{a}/")
+
+
+def _known(project: Project) -> str:
+    known = ", ".join(names(project))
+    return f"lanes of this project: {known}" if known else "this project has no lanes yet"
+
+
+def _with_hint(findings: Sequence[Finding], hint: str) -> list[Finding]:
+    return [replace(f, hint=f.hint or hint) for f in findings]

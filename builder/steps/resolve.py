@@ -1,0 +1,226 @@
+"""Resolve the entries of a lane into the entries of a lock.
+
+What an older lock pins is kept as long as the lane says the same; everything that follows
+from a pin (trees, digests, patch states) is computed anew each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from builder.errors import Finding, LaneError, Place
+from builder.model.lane import Base, Dep, Lane, Source
+from builder.model.lock import (
+    Final,
+    LockedBase,
+    LockedDep,
+    LockedDepsArchive,
+    LockedFile,
+    LockedPackage,
+    LockedPatch,
+    LockedSource,
+    LockedSubmodule,
+)
+from builder.model.values import GitPin, SourceTree
+from builder.ports import Files, GitStore, PackageIndex, Project, Say
+from builder.steps import identity, patches, staging
+from builder.steps.sources import resolve_submodules, source_urls
+
+
+class RootfsMissing(LaneError):
+    code = "rootfs-missing"
+
+
+class BaseUnresolved(LaneError):
+    code = "base-unresolved"
+
+
+class Locked(Protocol):
+    """Any entry of a lock."""
+
+    @property
+    def intent(self) -> str: ...
+
+
+def keeps(table: object, old: Locked | None, *, update: bool) -> bool:
+    """Whether an entry stays at what the older lock pins."""
+    return old is not None and not update and old.intent == identity.intent(table)
+
+
+def pin(
+    name: str,
+    source: Source | Dep,
+    old: LockedSource | LockedDep | None,
+    *,
+    update: bool,
+    store: GitStore,
+    root: Path,
+) -> GitPin:
+    """The commit to lock: the older lock's, the lane's, or what the tracked ref names now."""
+    urls, ref = source_urls(source, root=root), source.track.ref
+    if old is not None and keeps(source, old, update=update):
+        commit = old.commit
+    elif source.commit is not None and not (update and ref):
+        commit = source.commit
+    else:
+        assert ref is not None
+        commit = store.resolve(urls, ref)
+    return GitPin(name, urls, commit, ref)
+
+
+def source(
+    pinned: GitPin, wanted: Source, *, project: Project, store: GitStore, files: Files, say: Say
+) -> LockedSource:
+    """Lock a source whose pin is in the store: submodules, digests, patches, result trees.
+
+    Raises: PatchFailed, SubmoduleUnfilled and what a fetch of a submodule raises.
+    """
+    info = store.commit(pinned.commit)
+    submodules = _submodules(pinned, wanted, info.tree, project, store, say)
+    tree = SourceTree(pinned.name, info.tree, _trees(submodules))
+    content = staging.archive(tree, store=store, files=files).sha256
+    sets = patches.read_sets(wanted.patches, project=project)
+    done = patches.apply(tree, sets, store=store)
+    return LockedSource(
+        intent=identity.intent(wanted),
+        url=wanted.url,
+        commit=pinned.commit,
+        tree=info.tree,
+        content=content,
+        time=info.time,
+        submodules=submodules,
+        patches=tuple(
+            LockedPatch(p.patch.path, p.patch.sha256, p.state, p.tree) for p in done.patches
+        ),
+        final=_final(done.source, wanted.native, store, files),
+    )
+
+
+def dep(
+    pinned: GitPin, wanted: Dep, *, project: Project, store: GitStore, files: Files, say: Say
+) -> LockedDep:
+    info = store.commit(pinned.commit)
+    submodules = _submodules(pinned, wanted, info.tree, project, store, say)
+    tree = SourceTree(pinned.name, info.tree, _trees(submodules))
+    return LockedDep(
+        intent=identity.intent(wanted),
+        url=wanted.url,
+        into=wanted.into,
+        commit=pinned.commit,
+        tree=info.tree,
+        content=staging.archive(tree, store=store, files=files).sha256,
+        time=info.time,
+        submodules=submodules,
+    )
+
+
+def deps_archive(
+    deps: Mapping[str, LockedDep], *, store: GitStore, files: Files
+) -> LockedDepsArchive | None:
+    """The digest of deps-src.tar.gz; None for a lane without deps."""
+    if not deps:
+        return None
+    return LockedDepsArchive(
+        staging.deps_archive(staging.deps_trees(deps), store=store, files=files).sha256
+    )
+
+
+def base(
+    name: str, wanted: Base, platforms: Sequence[str], lane: Lane, *, project: Project, files: Files
+) -> LockedBase:
+    """Lock a base: the digest behind `name@sha256:…`, or the sha256 of the rootfs tar.
+
+    Raises: RootfsMissing, BaseUnresolved.
+    """
+    place = Place(lane.path, key=("base", name))
+    if wanted.rootfs is not None:
+        path = project.root / wanted.rootfs
+        if not path.is_file():
+            raise RootfsMissing(
+                f"base {name}: there is no {wanted.rootfs}",
+                hint=f"make it: {wanted.made_by}" if wanted.made_by else "put the tar there",
+                place=place,
+            )
+        digest, _ = files.put(path)
+    elif wanted.ref is not None and "@sha256:" in wanted.ref:
+        digest = wanted.ref.partition("@")[2]
+    else:
+        raise BaseUnresolved(
+            f"base {name}: {wanted.ref} names no digest",
+            hint=f'pin it in the lane: ref = "{wanted.ref}@sha256:…" '
+            f"(docker buildx imagetools inspect {wanted.ref} shows it)",
+            place=place,
+        )
+    return LockedBase(identity.intent(wanted), dict.fromkeys(platforms, digest), wanted.ref)
+
+
+def package(
+    table: object,
+    request: str,
+    old: LockedPackage | None,
+    *,
+    platforms: Sequence[str],
+    index: Callable[[], PackageIndex],
+    files: Files,
+    exact: Callable[[str, str], str],
+) -> LockedPackage:
+    """Lock a wheel or a deb for every platform, in one version.
+
+    `exact(name, version)` words the request that brings the first platform's version.
+    """
+    if old is not None and set(platforms) <= set(old.platforms):
+        return old
+    name = version = ""
+    locked: dict[str, LockedFile] = {}
+    for platform in platforms:
+        with files.scratch() as into:
+            wanted = exact(name, version) if version else request
+            name, version, path = index().resolve(wanted, platform, into)
+            digest, kept = files.put(path)
+            locked[platform] = LockedFile(path.name, digest, kept.stat().st_size)
+    return LockedPackage(identity.intent(table), name, version, locked)
+
+
+def twice(packages: Mapping[str, LockedPackage], lane: Lane, kind: str) -> list[Finding]:
+    """Two entries for one distribution: they would overwrite each other at install."""
+    first: dict[str, str] = {}
+    found = []
+    for name, locked in sorted(packages.items()):
+        if locked.name in first:
+            found.append(
+                Finding(
+                    "package-twice",
+                    f"{name} and {first[locked.name]} are both {locked.name}",
+                    "keep one of the two tables",
+                    place=Place(lane.path, key=(kind, name)),
+                )
+            )
+        first[locked.name] = name
+    return found
+
+
+def _submodules(
+    pinned: GitPin, wanted: Source | Dep, tree: str, project: Project, store: GitStore, say: Say
+) -> Mapping[str, LockedSubmodule]:
+    return resolve_submodules(
+        pinned.name, wanted.url, tree, wanted.submodules, wanted.unfilled,
+        store=store, root=project.root, mirrors=wanted.mirrors, say=say,
+    )  # fmt: skip
+
+
+def _trees(submodules: Mapping[str, LockedSubmodule]) -> dict[str, str]:
+    return {path: locked.tree for path, locked in submodules.items()}
+
+
+def _final(tree: SourceTree, native: Sequence[str], store: GitStore, files: Files) -> Final:
+    whole = staging.archive(tree, store=store, files=files).sha256
+    if not native:
+        return Final(tree.tree, whole)
+    return Final(
+        tree.tree,
+        whole,
+        native=staging.archive(tree, store=store, files=files, only=tuple(native)).sha256,
+        rest=staging.archive(tree, store=store, files=files, without=tuple(native)).sha256,
+    )

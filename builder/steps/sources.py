@@ -1,0 +1,203 @@
+"""Which commits a lane needs, and the proof that they hold what the lock says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from builder.errors import Finding, Place, SourceError
+from builder.model.lane import Dep, Lane, Source
+from builder.model.lock import Lock, LockedDep, LockedSource, LockedSubmodule
+from builder.model.values import GitPin, SourceTree, VerifiedSource
+from builder.ports import Files, GitStore, Say
+from builder.steps import staging, trees
+from builder.steps.submodules import absolute, relative, resolve_submodules
+from builder.steps.trees import source_tree
+
+__all__ = [
+    "CommitMissing", "ContentMismatch", "SourceMismatch", "TreeMismatch", "pins",
+    "resolve_submodules", "source_tree", "source_urls", "verify",
+]  # fmt: skip
+
+
+class SourceMismatch(SourceError):
+    """A source is not what the lock says."""
+
+    code = "source-mismatch"
+
+
+class CommitMissing(SourceMismatch):
+    code = "commit-missing"
+
+
+class TreeMismatch(SourceMismatch):
+    code = "tree-mismatch"
+
+
+class ContentMismatch(SourceMismatch):
+    code = "content-mismatch"
+
+
+_CLASSES: Mapping[str, type[SourceError]] = {
+    CommitMissing.code: CommitMissing,
+    TreeMismatch.code: TreeMismatch,
+    ContentMismatch.code: ContentMismatch,
+    trees.TreeUnsafe.code: trees.TreeUnsafe,
+}
+
+
+def pins(lane: Lane, lock: Lock, *, root: Path) -> tuple[GitPin, ...]:
+    """All commits of a lock, one pin each, sorted by name; mirrors and refs from the lane."""
+    found: list[GitPin] = []
+    for locked, wanted in ((lock.sources, lane.sources), (lock.deps, lane.deps)):
+        for name, entry in locked.items():
+            found += _pins_of(name, entry, wanted.get(name), root)
+    merged: dict[str, GitPin] = {}
+    for pin in sorted(found, key=lambda pin: pin.name):
+        known = merged.get(pin.commit)
+        merged[pin.commit] = pin if known is None else _joined(known, pin)
+    return tuple(sorted(merged.values(), key=lambda pin: pin.name))
+
+
+def source_urls(wanted: Source | Dep, *, root: Path) -> tuple[str, ...]:
+    """Where a source may be had: the lane's URL first, then its mirrors; as git is given them."""
+    return _absolute((wanted.url, *wanted.mirrors), root)
+
+
+def verify(
+    name: str,
+    locked: LockedSource | LockedDep,
+    *,
+    place: Place,
+    store: GitStore,
+    files: Files,
+    say: Say,
+) -> VerifiedSource:
+    """Prove that the commits hold the locked trees, safe to unpack, and the locked content.
+
+    `place` is the source's table in the lock. Raises: CommitMissing, TreeMismatch,
+    ContentMismatch or TreeUnsafe, with all findings of the source.
+    """
+    source = source_tree(name, locked)
+    wrong = [*_tree_findings(name, locked, place, store)]
+    if not wrong:
+        wrong += _content_findings(source, locked, place, store, files)
+    if wrong:
+        raise _CLASSES[wrong[0].code].of(wrong)
+    if left := staging.left_out(source, store=store):
+        say(f"{name}: {len(left)} macOS files (._*, .DS_Store) are left out")
+    return VerifiedSource(source)
+
+
+def _pins_of(
+    name: str, locked: LockedSource | LockedDep, wanted: Source | Dep | None, root: Path
+) -> Iterator[GitPin]:
+    mirrors = wanted.mirrors if wanted else ()
+    ref = locked.reachable_from or (wanted.track.ref if wanted else None)
+    yield GitPin(name, _absolute((locked.url, *mirrors), root), locked.commit, ref)
+    for path, sub in locked.submodules.items():
+        urls = (sub.url, *_beside(sub.url, locked.url, mirrors))
+        yield GitPin(f"{name}/{path}", _absolute(urls, root), sub.commit)
+
+
+def _beside(url: str, parent: str, mirrors: Sequence[str]) -> Iterator[str]:
+    """Where mirrors of the parent may have a submodule that lies beside the parent itself."""
+    folder, _, last = url.rpartition("/")
+    if folder and folder == parent.rstrip("/").rpartition("/")[0]:
+        yield from (relative(f"../{last}", mirror) for mirror in mirrors)
+
+
+def _absolute(urls: Iterable[str], root: Path) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(absolute(url, root) for url in urls))
+
+
+def _joined(a: GitPin, b: GitPin) -> GitPin:
+    return GitPin(a.name, tuple(dict.fromkeys((*a.urls, *b.urls))), a.commit, a.ref or b.ref)
+
+
+def _tree_findings(
+    name: str, locked: LockedSource | LockedDep, place: Place, store: GitStore
+) -> Iterator[Finding]:
+    yield from _commit(name, locked.commit, locked.tree, place, (), store)
+    for path, sub in sorted(locked.submodules.items()):
+        key = ("submodules", path)
+        if store.has(locked.commit):
+            yield from _gitlink(name, path, locked, place, store)
+        yield from _commit(f"{name}/{path}", sub.commit, sub.tree, place, key, store)
+
+
+def _commit(
+    name: str, commit: str, tree: str, place: Place, key: tuple[str, ...], store: GitStore
+) -> Iterator[Finding]:
+    if not store.has(commit):
+        yield Finding(
+            CommitMissing.code, f"{name}: commit {commit:.12} is not in the store",
+            f"imgbuild fetch {place.file.stem}", place=_at(place, *key, "commit"),
+        )  # fmt: skip
+        return
+    found = store.commit(commit).tree
+    if found != tree:
+        yield Finding(
+            TreeMismatch.code,
+            f"{name}: the commit holds tree {found:.12}, the lock says {tree:.12}",
+            _hint(place, name.partition("/")[0]),
+            place=_at(place, *key, "tree"),
+        )
+
+
+def _gitlink(
+    name: str, path: str, locked: LockedSource | LockedDep, place: Place, store: GitStore
+) -> Iterator[Finding]:
+    """Compare the gitlink that stands in the superproject's tree with the lock."""
+    subs: Mapping[str, LockedSubmodule] = locked.submodules
+    above = next((p for p in trees.parents(path) if p in subs), None)
+    tree = subs[above].tree if above else locked.tree
+    inside = path[len(above) + 1 :] if above else path
+    try:
+        entries = store.entries(tree)
+    except SourceError as unread:
+        yield from unread.findings
+        return
+    found = next((e.object for e in entries if e.path == inside and e.mode == trees.GITLINK), None)
+    if found != subs[path].commit:
+        held = f"commit {found:.12}" if found else "nothing"
+        yield Finding(
+            TreeMismatch.code,
+            f"{name}: the gitlink {path} holds {held}, the lock says {subs[path].commit:.12}",
+            _hint(place, name),
+            place=_at(place, "submodules", path, "commit"),
+        )
+
+
+def _content_findings(
+    source: SourceTree,
+    locked: LockedSource | LockedDep,
+    place: Place,
+    store: GitStore,
+    files: Files,
+) -> Iterator[Finding]:
+    try:
+        found = staging.content(source, store=store, files=files)
+    except trees.TreeUnsafe as unsafe:
+        yield from unsafe.findings
+        return
+    if found != locked.content:
+        yield Finding(
+            ContentMismatch.code,
+            f"{source.name}: the content is {found:.19}, the lock says {locked.content:.19}, "
+            "though the trees are the same",
+            "the lock was edited, or git's hash was broken: do not build from it; "
+            + _hint(place, source.name),
+            place=_at(place, "content"),
+        )
+
+
+def _hint(place: Place, name: str) -> str:
+    return (
+        f"if the change is wanted: imgbuild lock {place.file.stem} --update {name}, "
+        "then read the diff"
+    )
+
+
+def _at(place: Place, *key: str) -> Place:
+    return Place(place.file, key=(*place.key, *key))

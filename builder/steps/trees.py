@@ -1,0 +1,186 @@
+"""What may stand in a tree: checked over the whole tree before anything is staged.
+
+The rules for `.git` are git's own (`is_ntfs_dotgit`, `is_hfs_dotgit` in path.c and utf8.c).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from builder.errors import Finding, Place, SourceError
+from builder.model.lock import LockedDep, LockedSource
+from builder.model.values import SourceTree, TreeEntry
+from builder.ports import GitStore
+
+GITLINK, SYMLINK, EXECUTABLE = "160000", "120000", "100755"
+_MODES = frozenset({"100644", "100664", EXECUTABLE, SYMLINK, GITLINK})
+_MAX_LINKS = 40  # that one path may pass, as in Linux
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_IGNORED_BY_HFS = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+_HINT = "leave it out upstream, or take the source from a fork that does"
+
+
+class TreeUnsafe(SourceError):
+    """A tree holds what could harm or confuse the place where it is unpacked."""
+
+    code = "tree-unsafe"
+
+
+def source_tree(name: str, locked: LockedSource | LockedDep) -> SourceTree:
+    """The tree of a source before patches, with what fills its gitlinks."""
+    filled = {path: sub.tree for path, sub in sorted(locked.submodules.items())}
+    return SourceTree(name, locked.tree, filled)
+
+
+def whole(source: SourceTree, *, store: GitStore) -> tuple[TreeEntry, ...]:
+    """All entries of a source, sorted by path, with submodules in place of their gitlinks.
+
+    A gitlink that is not filled stays an entry of its own. Raises: TreeUnsafe when a submodule
+    has no gitlink.
+    """
+    entries = {entry.path: entry for entry in store.entries(source.tree)}
+    for path in sorted(source.submodules):
+        gitlink = entries.pop(path, None)
+        if gitlink is None or gitlink.mode != GITLINK:
+            raise TreeUnsafe(f"{source.name}: there is no gitlink at {path}", hint=_HINT)
+        for entry in store.entries(source.submodules[path]):
+            inside = f"{path}/{entry.path}"
+            entries[inside] = TreeEntry(entry.mode, entry.object, inside, entry.size)
+    return tuple(entries[path] for path in sorted(entries))
+
+
+def check(
+    name: str, entries: Sequence[TreeEntry], *, store: GitStore, place: Place | None = None
+) -> tuple[Finding, ...]:
+    """All that is wrong with a tree; empty when it is safe."""
+    links = [entry for entry in entries if entry.mode == SYMLINK]
+    targets = dict(zip((e.path for e in links), _targets(links, store), strict=True))
+    found = (*names(entries), *leaving(targets))
+    return tuple(
+        Finding(TreeUnsafe.code, f"{name}: {_shown(what)}", _HINT, place=place) for what in found
+    )
+
+
+def names(entries: Iterable[TreeEntry]) -> Iterator[str]:
+    """What is wrong with the paths and modes of a tree."""
+    paths = []
+    for entry in entries:
+        paths.append(entry.path)
+        if entry.mode not in _MODES:
+            yield f"{entry.path}: unknown mode {entry.mode}"
+        if wrong := _wrong(entry.path):
+            yield f"{entry.path}: {wrong}"
+    yield from _collisions(paths)
+
+
+def leaving(links: Mapping[str, bytes]) -> Iterator[str]:
+    """Which symlinks (path -> target) are absolute, leave the tree or run in a circle."""
+    targets = {}
+    for path, raw in links.items():
+        try:
+            targets[path] = raw.decode("utf-8")
+        except UnicodeDecodeError:
+            yield f"{path}: a symlink whose target is not UTF-8"
+    for path in targets:
+        if wrong := _resolve(path, targets):
+            yield f"{path}: a symlink to {targets[path]} {wrong}"
+
+
+def is_desktop_file(path: str) -> bool:
+    """macOS's AppleDouble and .DS_Store files: committed by mistake, never staged."""
+    if "._" not in path and ".DS_Store" not in path:
+        return False
+    return any(part.startswith("._") or part == ".DS_Store" for part in path.split("/"))
+
+
+def is_dot_git(part: str) -> bool:
+    """Whether a file system could take the name for `.git`."""
+    if part.isascii() and "git" not in part.lower():
+        return False
+    plain = _IGNORED_BY_HFS.sub("", part).lower().partition(":")[0].rstrip(". ")
+    return plain in (".git", "git~1")
+
+
+def _wrong(path: str) -> str:
+    if _CONTROL.search(path):
+        return "a control character in the name"
+    if "\\" in path:
+        return "a backslash in the name"
+    parts = path.split("/")
+    if "" in parts:
+        return "an absolute path, or an empty part in it"
+    if "." in parts or ".." in parts:
+        return "a path that is not below its tree"
+    if any(map(is_dot_git, parts)):
+        return "a name that is, or is taken for, .git"
+    return ""
+
+
+def _collisions(paths: Sequence[str]) -> Iterator[str]:
+    """Paths that are there twice, as file and folder, or differ in case only."""
+    for path, times in Counter(paths).items():
+        if times > 1:
+            yield f"{path}: there {times} times"
+    files = set(paths)
+    folders = {parent for path in files for parent in parents(path)}
+    for path in sorted(files & folders):
+        yield f"{path}: a file and a folder at once"
+    spelled: dict[str, str] = {}
+    for path in sorted(files | folders):
+        other = spelled.setdefault(_folded(path), path)
+        if other != path and other.rpartition("/")[0] == path.rpartition("/")[0]:
+            yield f"{path}: differs from {other} in case or Unicode form only"
+
+
+def parents(path: str) -> Iterator[str]:
+    """The folders above a path, the nearest first."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _resolve(path: str, links: Mapping[str, str]) -> str:
+    """Follow a symlink through folders and further symlinks; what is wrong, or empty."""
+    at = path.split("/")[:-1]
+    ahead = _steps(links[path])
+    passed = 0
+    while ahead is not None and ahead:
+        part = ahead.pop()
+        if part == "..":
+            if not at:
+                return "leaves the tree"
+            at.pop()
+            continue
+        here = "/".join((*at, part))
+        if here not in links:
+            at.append(part)
+            continue
+        passed += 1
+        further = _steps(links[here])
+        if passed > _MAX_LINKS:
+            return "runs in a circle"
+        ahead = None if further is None else ahead + further
+    return "is absolute" if ahead is None else ""
+
+
+def _steps(target: str) -> list[str] | None:
+    """The parts of a target, the last first; None when it is absolute."""
+    if target.startswith("/"):
+        return None
+    return [part for part in reversed(target.split("/")) if part not in ("", ".")]
+
+
+def _targets(links: Sequence[TreeEntry], store: GitStore) -> Iterator[bytes]:
+    if links:
+        yield from (data for _, data in store.stream([entry.object for entry in links]))
+
+
+def _folded(path: str) -> str:
+    return path.lower() if path.isascii() else unicodedata.normalize("NFC", path).casefold()
+
+
+def _shown(text: str) -> str:
+    return _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", text)

@@ -1,0 +1,162 @@
+"""Short-lived containers of an image: run a script in one, read files out of one.
+
+Each has a name of its own before it is made, so that it can be removed whatever happens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import tarfile
+from collections.abc import Iterator, Sequence
+from subprocess import Popen, TimeoutExpired
+from typing import IO, Literal
+
+from builder.errors import ToolFailed
+from builder.model.values import ImageFile, ScriptResult
+from builder.tools import docker_cli
+
+_LABEL = "io.imgbuild.temporary"  # host:pid of who made it
+_PIDS = "4096"
+
+Kind = Literal["file", "folder", "link", "hardlink", "other"]
+
+
+class ScriptTimeout(ToolFailed):
+    code = "script-timeout"
+
+
+def run_script(image: str, script: str, *, timeout_s: float) -> ScriptResult:
+    """Run `sh -s` in the image, read-only, without network; the container is gone after.
+
+    Raises: ScriptTimeout; ToolFailed, when the image cannot be started or has no sh.
+    """
+    with _named() as name:
+        words = (
+            "run", "--rm", "--interactive", "--pull", "never", *_identity(name), "--read-only",
+            "--network", "none", "--tmpfs", "/tmp:exec",  # noqa: S108
+            "--security-opt", "no-new-privileges", "--pids-limit", _PIDS,
+            "--entrypoint", "sh", image, "-s",
+        )  # fmt: skip
+        with docker_cli.started(words) as running:
+            try:
+                out, err = running.communicate(script.encode(), timeout=timeout_s)
+            except TimeoutExpired as expired:
+                raise _timeout(image, timeout_s) from expired
+        complaint = err.decode("utf-8", "replace")
+        if running.returncode == 125 or complaint.startswith("docker: Error response"):
+            raise docker_cli.failed(f"no script can be run in {image}", complaint)
+    return ScriptResult(running.returncode, out, err)
+
+
+@contextlib.contextmanager
+def read_tree(
+    image: str, roots: Sequence[str]
+) -> Iterator[Iterator[tuple[ImageFile, IO[bytes] | None]]]:
+    """See ports.Engine.read_tree."""
+    with _named() as name:
+        # A command is needed for an image without one; nothing is ever started.
+        docker_cli.run(
+            "create", "--pull", "never", *_identity(name), "--network", "none", image, "-"
+        )
+        with contextlib.ExitStack() as streams:
+            yield _entries(name, roots, streams)
+
+
+def sweep() -> None:
+    """Remove the containers that killed runs of this machine left behind."""
+    shown = docker_cli.run(
+        "ps", "--all", "--no-trunc", "--filter", f"label={_LABEL}",
+        "--format", '{{.ID}} {{.Label "' + _LABEL + '"}}',
+    ).text  # fmt: skip
+    for line in shown.splitlines():
+        container, _, owner = line.partition(" ")
+        host, _, pid = owner.rpartition(":")
+        if host == socket.gethostname() and not _is_alive(pid):
+            _remove(container)
+
+
+def _entries(
+    container: str, roots: Sequence[str], streams: contextlib.ExitStack
+) -> Iterator[tuple[ImageFile, IO[bytes] | None]]:
+    for root in roots:
+        words = ("cp", "--follow-link", f"{container}:/{root}", "-")
+        running = streams.enter_context(docker_cli.started(words))
+        assert running.stdout is not None
+        try:
+            with tarfile.open(fileobj=running.stdout, mode="r|") as tar:
+                for member in tar:
+                    yield _file(member, root), tar.extractfile(member) if member.isreg() else None
+        except tarfile.ReadError:
+            _check_copy(running, root, is_whole=False)
+        else:
+            _check_copy(running, root, is_whole=True)
+        streams.close()
+
+
+def _check_copy(running: Popen[bytes], root: str, *, is_whole: bool) -> None:
+    _, err = running.communicate()
+    complaint = err.decode("utf-8", "replace")
+    if (running.returncode or not is_whole) and not _is_absent(complaint):
+        raise docker_cli.failed(f"/{root} cannot be read out of the image", complaint)
+
+
+def _file(member: tarfile.TarInfo, root: str) -> ImageFile:
+    kind: Kind = "other"
+    if member.isreg():
+        kind = "file"
+    elif member.isdir():
+        kind = "folder"
+    elif member.issym():
+        kind = "link"
+    elif member.islnk():
+        kind = "hardlink"
+    target = _below(member.linkname, root) if kind == "hardlink" else member.linkname
+    return ImageFile(_below(member.name, root), kind, member.mode & 0o7777, member.size, target)
+
+
+def _below(name: str, root: str) -> str:
+    """The path in the image: docker names entries below the root's own last name."""
+    rest = name.strip("/").partition("/")[2] if root else name.removeprefix("./").strip("/")
+    return "/".join(part for part in (root, rest) if part)
+
+
+def _is_absent(complaint: str) -> bool:
+    return "Could not find the file" in complaint or "no such file or directory" in complaint
+
+
+@contextlib.contextmanager
+def _named() -> Iterator[str]:
+    name = f"imgbuild-{os.getpid()}-{secrets.token_hex(4)}"
+    try:
+        yield name
+    finally:
+        _remove(name)
+
+
+def _identity(name: str) -> tuple[str, ...]:
+    return ("--name", name, "--label", f"{_LABEL}={socket.gethostname()}:{os.getpid()}")
+
+
+def _remove(container: str) -> None:
+    # --volumes: an image that declares volumes gets anonymous ones.
+    docker_cli.run("rm", "--force", "--volumes", container, check=False)
+
+
+def _is_alive(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _timeout(image: str, timeout_s: float) -> ScriptTimeout:
+    return ScriptTimeout(
+        f"a script in {image} did not end within {timeout_s:g} s",
+        hint="its container was removed; look for a probe that waits for input or the network",
+    )

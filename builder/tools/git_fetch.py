@@ -1,0 +1,250 @@
+"""Bring one pin: the ladder over its places, and what to say when none has it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import DEVNULL, Popen
+
+from builder.errors import Finding, SourceError
+from builder.model.ids import is_local_url
+from builder.model.values import GitPin
+from builder.tools import git_env, git_quarantine, git_words, process
+from builder.tools.git_words import Why
+
+FETCH_LIMIT_S = 3600.0
+_DEPTHS = (1, 50, 500, 5000)
+_TRIES = 3
+_MAY_GIVE_BY_REF = frozenset({Why.REFUSED, Why.OTHER})
+_GOT = "refs/imgbuild/got"
+_FLAGS = (
+    "--progress", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+    "--no-recurse-submodules", "--no-show-forced-updates", "--force",
+)  # fmt: skip
+
+
+class SourceUnavailable(SourceError):
+    """No place gives what is asked for; every attempt is listed."""
+
+    code = "source-unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One way that was tried at one place, and git's last words."""
+
+    url: str
+    way: str
+    why: Why
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fetching:
+    """One transfer into a quarantine: where to, and whom to tell how far it is."""
+
+    folder: Path
+    own: Sequence[git_env.Setting]
+    progress: Callable[[int], None]
+    attempts: list[Attempt] = field(default_factory=list)
+    stop: Stop = field(default_factory=lambda: Stop())
+
+
+class Stop:
+    """Ends every transfer that shares it: theirs are sessions that no Ctrl-C reaches."""
+
+    def __init__(self) -> None:
+        self._running: set[Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._now = False
+
+    def now(self) -> None:
+        with self._lock:
+            self._now = True
+            for running in self._running:
+                running.terminate()
+
+    @contextlib.contextmanager
+    def heard_by(self, running: Popen[bytes]) -> Iterator[None]:
+        with self._lock:
+            if self._now:
+                raise KeyboardInterrupt
+            self._running.add(running)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.discard(running)
+        if self._now:
+            raise KeyboardInterrupt
+
+
+def fetch(pin: GitPin, at: Fetching) -> str | None:
+    """Try every place in turn; the URL that gave the commit, whole, or None."""
+    return next((url for url in pin.urls if _from_url(pin, url, at)), None)
+
+
+def unavailable(pin: GitPin, attempts: Sequence[Attempt]) -> Finding:
+    """What was tried for a pin that cannot be had, with a hint that fits."""
+    places = f"{len(pin.urls)} places" if len(pin.urls) > 1 else git_words.shown(pin.urls[0])
+    what = f"{pin.name}: commit {pin.commit:.12} cannot be had from {places}"
+    return Finding(SourceUnavailable.code, what, hint(pin.name, attempts), told(attempts))
+
+
+def told(attempts: Sequence[Attempt]) -> str:
+    """The attempts by place, for a finding's detail."""
+    lines: list[str] = []
+    url = ""
+    for attempt in attempts:
+        if attempt.url != url:
+            url = attempt.url
+            lines.append(git_words.shown(url))
+        lines += [f"  {attempt.way}: {attempt.why.value}"]
+        lines += [f"    {line}" for line in attempt.words.splitlines()]
+    return "\n".join(lines)
+
+
+def retried(call: Callable[[], process.Completed]) -> process.Completed:
+    """Call a transfer again, a few times, while git's words say that the connection broke."""
+    import stamina
+
+    logging.getLogger("stamina").addHandler(logging.NullHandler())  # else it warns on stderr
+    done = process.Completed((), 1, b"", b"")
+    with contextlib.suppress(_BrokenError):
+        for attempt in stamina.retry_context(
+            on=_BrokenError, attempts=_TRIES, timeout=None, wait_initial=0.5, wait_jitter=0.5
+        ):
+            with attempt:
+                done = call()
+                if done.returncode and git_words.why(done.complaint) is Why.TRANSIENT:
+                    raise _BrokenError
+    return done
+
+
+class _BrokenError(Exception):
+    pass
+
+
+def _from_url(pin: GitPin, url: str, at: Fetching) -> bool:
+    if is_local_url(url) and url.endswith(".bundle"):
+        return _from_bundle(pin, url, at)
+    done = _transfer(url, f"{pin.commit}:{_GOT}", 1, at)
+    if not done.returncode:
+        return _is_whole(pin, url, "by commit id", at)
+    attempt = _failure(url, "by commit id", done)
+    at.attempts.append(attempt)
+    return attempt.why in _MAY_GIVE_BY_REF and pin.ref is not None and _by_ref(pin, url, at)
+
+
+def _by_ref(pin: GitPin, url: str, at: Fetching) -> bool:
+    """Fetch the declared ref, deeper and deeper, until the commit is in its history."""
+    way = ""
+    for depth in _DEPTHS:
+        way = f"by {pin.ref}, {depth} deep"
+        done = _transfer(url, f"{pin.ref}:{_GOT}", depth, at)
+        if done.returncode:
+            at.attempts.append(_failure(url, way, done))
+            return False
+        if _git(("cat-file", "-e", f"{pin.commit}^{{commit}}"), at.folder).returncode == 0:
+            return _is_whole(pin, url, way, at)
+    words = f"commit {pin.commit:.12} is not in the history of {pin.ref}"
+    at.attempts.append(Attempt(url, way, Why.REFUSED, words))
+    return False
+
+
+def _from_bundle(pin: GitPin, url: str, at: Fetching) -> bool:
+    file = url.removeprefix("file://")
+    done = _git(("bundle", "unbundle", file), at.folder)
+    if not done.returncode:
+        return _is_whole(pin, url, "as a bundle", at)
+    at.attempts.append(_failure(url, "as a bundle", done))
+    return False
+
+
+def _transfer(url: str, refspec: str, depth: int, at: Fetching) -> process.Completed:
+    argv = ("git", "fetch", *_FLAGS, f"--depth={depth}", "--", url, refspec)
+    env = git_env.network(at.folder, url, at.own)
+    return retried(lambda: _streamed(argv, env, at))
+
+
+def _streamed(argv: Sequence[str], env: Mapping[str, str], at: Fetching) -> process.Completed:
+    heard: deque[str] = deque(maxlen=100)
+    with (
+        process.started(
+            argv, env=env, cwd=at.folder, stdin=DEVNULL, timeout_s=FETCH_LIMIT_S
+        ) as running,
+        at.stop.heard_by(running),
+    ):
+        assert running.stderr is not None
+        for line in git_words.lines(running.stderr):
+            size = git_words.amount(line)
+            if size is None:
+                heard.append(line)
+            else:
+                at.progress(size)
+        code = running.wait()
+    if code == -signal.SIGKILL:
+        heard.append(f"no end after {FETCH_LIMIT_S:g} s")
+    return process.Completed(tuple(argv), code, b"", "\n".join(heard).encode())
+
+
+def _is_whole(pin: GitPin, url: str, way: str, at: Fetching) -> bool:
+    """Whether the id is a commit's, with all of its tree: shown before it is published."""
+    git_quarantine.bound(at.folder, [pin.commit])
+    kind = _git(("cat-file", "-t", pin.commit), at.folder)
+    if kind.returncode or kind.text.strip() != "commit":
+        words = f"{pin.commit:.12} is {kind.text.strip() or 'not there'}, not a commit"
+        at.attempts.append(Attempt(url, way, Why.REFUSED, words))
+        return False
+    done = _git(("rev-list", "--objects", "--quiet", pin.commit, "--"), at.folder)
+    if done.returncode:
+        words = f"the commit is not whole: {git_words.last_words(done.complaint)}"
+        at.attempts.append(Attempt(url, way, Why.DAMAGED, words))
+    return done.returncode == 0
+
+
+def _git(arguments: Sequence[str], git_dir: Path) -> process.Completed:
+    return process.run(
+        ("git", *arguments), env=git_env.local(git_dir), timeout_s=FETCH_LIMIT_S,
+        cwd=git_dir, check=False,
+    )  # fmt: skip
+
+
+def _failure(url: str, way: str, done: process.Completed) -> Attempt:
+    words = done.complaint
+    return Attempt(url, way, git_words.why(words), git_words.last_words(words))
+
+
+def hint(name: str, attempts: Sequence[Attempt]) -> str:
+    """What to do: for the first reason that a person can do something about."""
+    reasons = {attempt.why for attempt in attempts}
+    return next(
+        (text.format(name=name.partition("/")[0]) for why, text in _HINTS if why in reasons), _ELSE
+    )
+
+
+_HINTS: tuple[tuple[Why, str], ...] = (
+    (Why.AUTH, "log in with a git credential helper (git config --global credential.helper …) "
+               "or load your key into the ssh agent (ssh-add), then try again"),
+    (Why.HOST_KEY, "connect once by hand (ssh <host>), compare the key, then try again"),
+    (Why.FORBIDDEN, "use an https or ssh address for {name}"),
+    (Why.OWNER, "git config --global --add safe.directory <the repository>, if you trust it"),
+    (Why.REFUSED, "the ref may have been force-pushed or the fork deleted: add to mirrors, for "
+                  "{name}, a repository or a bundle file that has the commit, or move the pin "
+                  "with imgbuild lock <lane> --update {name}"),
+    (Why.DAMAGED, "what that server holds is not whole: add another repository for {name} "
+                  "to mirrors"),
+    (Why.NOT_FOUND, "check the address of {name} in the lane (a private repository looks like "
+                    "this too: then log in with a git credential helper or ssh agent)"),
+    (Why.UNREACHABLE, "check the network, the proxy settings and the host's name, or add a "
+                      "mirror for {name}"),
+    (Why.TRANSIENT, "the server or the network is in trouble: try again later, or add a mirror "
+                    "for {name}"),
+)  # fmt: skip
+_ELSE = "run the git command by hand to see more"

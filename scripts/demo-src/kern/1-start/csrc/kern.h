@@ -1,0 +1,13 @@
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+// The C interface of libkern.so. Each function returns 0 or a CUDA error's number.
+extern "C" {
+int kern_axpy_half(float a, const float *x, float *y, int n);
+
+// Needs no GPU.
+int kern_runtime_version(void);
+size_t kern_describe(char *out, size_t size);
+}
