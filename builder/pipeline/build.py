@@ -91,7 +91,7 @@ def build(
             context = assemble.assemble(
                 lane, archives, supplies, own, project=project, contexts=contexts
             )
-            line.done(assemble.summary(archives))
+            line.done(assemble.summary(archives, supplies))
 
         with timeline.stage("build") as line:
             built = candidate.build(

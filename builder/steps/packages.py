@@ -31,12 +31,6 @@ class Supplies:
     debs: Mapping[str, Path]
     rootfs: Mapping[str, Path]
 
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        every = (*self.wheels.values(), *self.debs.values(), *self.rootfs.values())
-        return sum(path.stat().st_size for path in every)
-
 
 def supply(
     lane: Lane,

@@ -31,6 +31,7 @@ _CONTAINER = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<HHIQ")
 _MAGIC = 0xBA55ED50
 _MAGIC_BYTES = _MAGIC.to_bytes(4, "little")
+_CUDA_MACHINE = (190).to_bytes(2, "little")  # e_machine of a cubin
 _SECTIONS = (".nv_fatbin", "__nv_relfatbin")
 _PTX, _CUBIN = 1, 2
 _A, _F, _ZSTD, _LZ4 = 0x100000, 0x200000, 0x8000, 0x2000
@@ -69,6 +70,8 @@ def architectures(data: bytes | bytearray) -> frozenset[Architecture]:
         raise FatbinError("a static archive, which is not read: name what is linked from it")
     if view[:4] != ELF_MAGIC:
         return frozenset()
+    if bytes(view[18:20]) == _CUDA_MACHINE:
+        raise FatbinError("a bare cubin, which does not say its suffix: only fatbins do")
     try:
         found = tuple(sections(view))
     except ElfError as error:

@@ -108,7 +108,7 @@ class PkgConfig(Gate):
                 "the image has no pkg-config", f"apt-get install pkg-config; and {hint[16:]}"
             )
         if said["exists"] != "yes":
-            seen = f"unknown to pkg-config: {last_line(answer.stderr)}"
+            seen = f"unknown to pkg-config: {first_error(answer.stderr)}"
             return self.failed(seen, hint, detail=answer.stderr)
         version = said.get("version", "")
         try:

@@ -1,0 +1,93 @@
+"""An image without an engine: its files are a table, its scripts run in this machine's sh."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import posixpath
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO
+
+from builder.model.values import ImageFile, ScriptResult
+from builder.steps.gates.glob import is_below
+
+
+@dataclass(frozen=True)
+class To:
+    """A symlink."""
+
+    target: str
+
+
+@dataclass(frozen=True)
+class Same:
+    """A hardlink to a path that stands before it."""
+
+    path: str
+
+
+Content = bytes | To | Same | None  # None: a folder
+
+
+@dataclass
+class FakeImage:
+    """The two methods of ports.Engine that gates use."""
+
+    files: Mapping[str, Content] = field(default_factory=dict)
+    shell: Sequence[str] = ("sh",)
+    script_ends: Exception | ScriptResult | None = None
+    reads: list[tuple[str, ...]] = field(default_factory=list)
+    scripts: list[str] = field(default_factory=list)
+
+    def run_script(self, image: str, script: str, *, timeout_s: float) -> ScriptResult:
+        self.scripts.append(script)
+        if isinstance(self.script_ends, Exception):
+            raise self.script_ends
+        if self.script_ends is not None:
+            return self.script_ends
+        done = subprocess.run(
+            [*self.shell, "-s"], input=script.encode(), capture_output=True, timeout=timeout_s
+        )
+        return ScriptResult(done.returncode, done.stdout, done.stderr)
+
+    @contextlib.contextmanager
+    def read_tree(
+        self, image: str, roots: Sequence[str]
+    ) -> Iterator[Iterator[tuple[ImageFile, IO[bytes] | None]]]:
+        self.reads.append(tuple(roots))
+        yield (entry for root in roots for entry in self._below(root))
+
+    def _below(self, root: str) -> Iterator[tuple[ImageFile, IO[bytes] | None]]:
+        real = self._real(root)
+        for path in sorted(self.files):
+            if is_below(path, real):
+                asked = root + path[len(real) :] if real else path
+                yield self._entry(asked, self.files[path], alone=path == real)
+
+    def _real(self, root: str) -> str:
+        real = ""
+        for part in root.split("/") if root else ():
+            real = posixpath.join(real, part)
+            while isinstance(link := self.files.get(real), To):
+                real = posixpath.normpath(posixpath.join("/", posixpath.dirname(real), link.target))
+                real = real.strip("/")
+        return real
+
+    def _entry(
+        self, path: str, content: Content, *, alone: bool
+    ) -> tuple[ImageFile, IO[bytes] | None]:
+        if isinstance(content, Same) and alone:  # its partner is not in the same stream
+            first = self.files[content.path]
+            assert isinstance(first, bytes)
+            content = first
+        match content:
+            case bytes():
+                return ImageFile(path, "file", 0o644, len(content)), io.BytesIO(content)
+            case To(target):
+                return ImageFile(path, "link", 0o777, 0, target), None
+            case Same(first_path):
+                return ImageFile(path, "hardlink", 0o644, 0, first_path), None
+            case None:
+                return ImageFile(path, "folder", 0o755), None
