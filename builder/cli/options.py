@@ -19,6 +19,12 @@ def lane_argument(function: F) -> F:
     return click.argument("lane")(function)
 
 
+def platform_option(function: F) -> F:
+    return click.option(
+        "--platform", metavar="linux/ARCH", help="Whose packages; default: this machine's."
+    )(function)
+
+
 def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Report on stdout as JSON.")(
         function

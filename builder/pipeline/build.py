@@ -12,6 +12,7 @@ from builder.model.values import Record
 from builder.pipeline.gate import said
 from builder.pipeline.prove import prove
 from builder.pipeline.recording import Recording, last_times
+from builder.pipeline.stage import stage_patched
 from builder.pipeline.timeline import Timeline
 from builder.ports import (
     ContextStore,
@@ -23,10 +24,8 @@ from builder.ports import (
     Project,
     Records,
 )
-from builder.steps import assemble, candidate, gates, identity, labels, preflight
+from builder.steps import candidate, gates, identity, labels, preflight
 from builder.steps.lanes import read_lane, read_lock
-from builder.steps.packages import supply
-from builder.tools.toml import inputs_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,7 @@ def build(
     """
     read = read_lane(name, project=project)
     lane, lock = read.lane, read_lock(read.lane)
-    inputs, build_id = identity.inputs(lane, lock), identity.build_id(lane, lock)
-    own = {"inputs.json": inputs, f"{lane.name}.lock": inputs_text(inputs).encode()}
+    build_id = identity.build_id(lane, lock)
     timeline = Timeline(progress, last_times(lane.name, records))
     progress.title(f"{lane.name} · {identity.counted(lane, lock)} · build {build_id[:12]}")
 
@@ -78,24 +76,20 @@ def build(
 
         there = labels.built(lane, build_id, engine=engine)
         if there is not None and not (options.force or options.no_cache):
+            there, moved = labels.restore(there, lane, build_id, engine=engine)
             progress.note(f"nothing changed: image {there.id[7:19]} is this build, gates passed")
+            if moved:
+                progress.note(f"moved back to it: {', '.join(moved)}")
             return recording.ended("unchanged", there)
 
-        with timeline.stage("stage") as line:
-            index = lambda: wheels(lane.build.python)  # noqa: E731
-            supplies = supply(
-                lane, lock, platform,
-                project=project, files=files, wheels=index, debs=debs, say=line.say,
-            )  # fmt: skip
-            archives = assemble.archives(lane, lock, patched, store=store, files=files)
-            context = assemble.assemble(
-                lane, archives, supplies, own, project=project, contexts=contexts
-            )
-            line.done(assemble.summary(archives, supplies))
+        staged = stage_patched(
+            lane, lock, patched, platform, timeline=timeline, project=project, store=store,
+            files=files, contexts=contexts, wheels=wheels, debs=debs,
+        )  # fmt: skip
 
         with timeline.stage("build") as line:
             built = candidate.build(
-                lane, lock, context, supplies, run,
+                lane, lock, staged.context, staged.supplies, run,
                 platform=platform, no_cache=options.no_cache, engine=engine, say=line.say,
             )  # fmt: skip
             recording.steps = built.steps
@@ -114,7 +108,7 @@ def build(
         with timeline.stage("label") as line:
             says = labels.labels(
                 lane, lock, build_id=build_id,
-                lock_digest=identity.sha256(own[f"{lane.name}.lock"]), verdicts=passed.verdicts,
+                lock_digest=identity.sha256(staged.lock_text), verdicts=passed.verdicts,
             )  # fmt: skip
             image = labels.label(
                 passed, says, labels.references(lane, build_id),

@@ -32,6 +32,29 @@ def prove(
     SourceUnavailable, TreeMismatch and its like, PatchFailed, PatchDrift; each with all
     findings of its kind.
     """
+    fetch_all(lane, lock, project=project, store=store, timeline=timeline, offline=offline)
+    with timeline.stage("verify") as line:
+        verified = _verify(lock, store, files, line.say)
+        line.done(f"{_trees(lock)} trees match the lock")
+    with timeline.stage("patch") as line:
+        patched = _patch(lane, lock, verified, project, store)
+        line.done(_patch_summary(patched))
+    return patched
+
+
+def fetch_all(
+    lane: Lane,
+    lock: Lock,
+    *,
+    project: Project,
+    store: GitStore,
+    timeline: Timeline,
+    offline: bool = False,
+) -> None:
+    """Bring every commit of a lock that follows from its lane.
+
+    Raises: LockOutdated, SourceUnavailable.
+    """
     if stale := drift(lane, lock, project=project):
         raise LockOutdated.of(stale)
     wanted = pins(lane, lock, root=project.root)
@@ -41,13 +64,6 @@ def prove(
         else:
             missing = sum(not store.has(pin.commit) for pin in wanted)
             line.done(f"offline: {missing} of {len(wanted)} commits are not here")
-    with timeline.stage("verify") as line:
-        verified = _verify(lock, store, files, line.say)
-        line.done(f"{_trees(lock)} trees match the lock")
-    with timeline.stage("patch") as line:
-        patched = _patch(lane, lock, verified, project, store)
-        line.done(_patch_summary(patched))
-    return patched
 
 
 def _verify(lock: Lock, store: GitStore, files: Files, say: Say) -> Mapping[str, VerifiedSource]:

@@ -77,15 +77,12 @@ def assemble(
     return StagedContext(path, named, tuple(staged.values()))
 
 
-def summary(staged: Mapping[str, Archive], supplies: Supplies) -> str:
-    """One line: `2 of 6 archives new, 3.1 MB; 7 packages, 129.0 MB`."""
+def summary(staged: Mapping[str, Archive]) -> str:
+    """One line: `2 of 6 archives new, 3.1 MB`."""
     size = sum(archive.size for archive in staged.values()) / 1e6
     new = sum(archive.new for archive in staged.values())
     word = f"{new} of {len(staged)} archives new" if new else f"{len(staged)} archives, none new"
-    packages = (*supplies.wheels.values(), *supplies.debs.values())
-    brought = sum(path.stat().st_size for path in packages) / 1e6
-    behind = f"; {len(packages)} packages, {brought:.1f} MB" if packages else ""
-    return f"{word}, {size:.1f} MB{behind}"
+    return f"{word}, {size:.1f} MB"
 
 
 def _files(

@@ -79,14 +79,19 @@ def label(
     """
     candidate = passed.image.reference
     temporary = f"{candidate}-labelled"
-    image = engine.relabel(candidate, labels, platform=platform, epoch=epoch, tag=temporary)
+    log = passed.image.log.with_name("label.log")
+    image = engine.relabel(
+        candidate, labels, platform=platform, epoch=epoch, tag=temporary, log=log
+    )
     try:
         _check_same(engine.image(passed.image.id), engine.image(image))
+        former = [engine.image(reference) for reference in references]
         for reference in references:
             engine.tag(image, reference)
     finally:
         engine.untag(temporary)
     engine.untag(candidate)
+    _drop_nameless([i.id for i in former if i and i.id != image], engine)
     return LabelledImage(image, tuple(references), labels)
 
 
@@ -97,6 +102,20 @@ def built(lane: Lane, build_id: str, *, engine: Engine) -> LabelledImage | None:
     if found is None or found.labels.get(BUILD_ID) != build_id or GATES not in found.labels:
         return None
     return LabelledImage(found.id, tuple(n for n in names if n in found.tags), found.labels)
+
+
+def restore(
+    image: LabelledImage, lane: Lane, build_id: str, *, engine: Engine
+) -> tuple[LabelledImage, tuple[str, ...]]:
+    """Move the lane's tags back to its image, where a build in between took them.
+
+    The image with all its tags, and those that were moved.
+    """
+    wanted = references(lane, build_id)
+    moved = tuple(name for name in wanted if name not in image.tags)
+    for name in moved:
+        engine.tag(image.id, name)
+    return LabelledImage(image.id, wanted, image.labels), moved
 
 
 def drop_candidates(
@@ -114,6 +133,14 @@ def drop_candidates(
             engine.untag(tag)
             dropped.append(tag)
     return tuple(dropped)
+
+
+def _drop_nameless(images: Sequence[str], engine: Engine) -> None:
+    """Remove images that lost their last name to a newer one of the same build."""
+    for image in dict.fromkeys(images):
+        there = engine.image(image)
+        if there is not None and not there.tags:
+            engine.untag(image)
 
 
 def _check_same(before: ImageInfo | None, after: ImageInfo | None) -> None:

@@ -31,6 +31,13 @@ class Supplies:
     debs: Mapping[str, Path]
     rootfs: Mapping[str, Path]
 
+    @property
+    def said(self) -> str:
+        """One line: `7 packages, 129.0 MB`."""
+        packages = (*self.wheels.values(), *self.debs.values())
+        size = sum(path.stat().st_size for path in packages) / 1e6
+        return f"{len(packages)} packages, {size:.1f} MB" if packages else "no packages"
+
 
 def supply(
     lane: Lane,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from builder.errors import BuildError, Place
 from builder.tools.rawjson import Vertex
+from builder.tools.transient import TRANSIENT, says
 
 _CONTEXT, _KEPT = 2, 20  # lines before the first error, lines shown
 _WIDTH = 240  # characters of a line that is shown
@@ -66,82 +67,35 @@ class Evidence:
         return _COMMAND.sub("the command did not complete", words)
 
     @property
+    def end(self) -> str:
+        """The last lines of the step's output, and the errors."""
+        return "\n".join([*self.output[-_TAIL:], self.error])
+
+    @property
     def has_network(self) -> bool:
         """Whether the step can reach a network: the whole build is told `--network none`."""
         what = self.vertex.instruction if self.vertex else ""
         return not what.startswith("RUN") or bool(re.match(r"RUN (--\S+ )*--network=[dh]", what))
 
 
-@dataclass(frozen=True, slots=True)
-class Transient:
-    """A failure that may be gone at the next try."""
-
-    reason: str
-    pattern: re.Pattern[str]
-    only_with_network: bool = False  # without, it is the rule
-
-
-def _says(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns))
-
-
-TRANSIENT = (
-    Transient(
-        "a server answered 5xx",
-        _says(
-            r"\b50[0234] +(?:Internal Server Error|Bad Gateway|Gateway Time-?out)",
-            r"\b503 +Service (?:Temporarily )?Unavailable",
-            r"HTTP Error 50[0234]",
-            r"(?:returned error|status(?: code)?|unexpected status[^:]*): ?50[0234]\b",
-        ),
-    ),
-    Transient(
-        "a server asked to slow down",
-        _says(
-            r"429 Too Many Requests", r"HTTP Error 429", r"toomanyrequests",
-            r"(?:returned error|status(?: code)?): ?429\b",
-        ),
-    ),
-    Transient(
-        "a name did not resolve",
-        _says(
-            r"Temporary failure in name resolution", r"Temporary failure resolving",
-            r"Could not resolve host", r"server misbehaving",
-        ),
-        only_with_network=True,
-    ),
-    Transient(
-        "a connection broke",
-        _says(
-            r"[Cc]onnection reset by peer", r"[Cc]onnection timed out", r"Read timed out",
-            r"(?:Read|Connect)TimeoutError", r"i/o timeout", r"IncompleteRead",
-            r"RPC failed; curl", r"fetch-pack: unexpected disconnect",
-        ),
-    ),
-    Transient(
-        "a TLS handshake did not end",
-        _says(r"TLS handshake timeout", r"gnutls_handshake\(\) failed", r"SSL_ERROR_SYSCALL"),
-    ),
-)  # fmt: skip
-
 _CAUSES = (  # the first of the first kind that is there
-    _says(
+    says(
         r"\b(?:fatal )?error(?: ?[#\[][\w-]+\]?)?: ", r"undefined reference to",
         r"CMake Error", r"No space left on device", r"\b(?:nvcc|ptxas) fatal", r"cannot find -l",
         r"^Killed\b", r"Killed signal",
     ),
-    _says(
+    says(
         r"^E: ", r"^ERROR\b", r"^Traceback \(most recent", r"^fatal: ", r"^FAILED: ",
         r": not found$", r"Temporary failure",
     ),
 )  # fmt: skip
 
-_GONE = _says(
+_GONE = says(
     r"Cannot connect to the Docker daemon", r"error during connect", r"code = Unavailable",
-    r"failed to receive status", r"transport is closing",
+    r"failed to receive status", r"transport is closing", r"error reading from server",
 )  # fmt: skip
-_FULL = _says(r"[Nn]o space left on device")
-_KILLED = _says(r"exit code: 137$", r"Killed signal terminated program")
+_FULL = says(r"[Nn]o space left on device")
+_KILLED = says(r"exit code: 137$", r"Killed signal terminated program")
 _NO_NETWORK = next(t.pattern for t in TRANSIENT if t.only_with_network)
 _BASE = re.compile(
     r"ERROR: failed to solve: .*failed to resolve source metadata for ([^\s]+): (.*)"
@@ -153,7 +107,7 @@ _LINE = re.compile(r"Dockerfile:(\d+)$")
 
 def transient(evidence: Evidence) -> str | None:
     """Why another try may succeed, or None."""
-    tail = [*evidence.output[-_TAIL:], *evidence.error.splitlines()]
+    tail = evidence.end.splitlines()
     for known in TRANSIENT:
         if known.only_with_network and not evidence.has_network:
             continue
@@ -165,37 +119,11 @@ def transient(evidence: Evidence) -> str | None:
 
 def explain(evidence: Evidence, *, returncode: int) -> BuildFailed:
     """The error that says which step failed, why, and what to do about it."""
-    vertex, last = evidence.vertex, "\n".join([*evidence.output[-_TAIL:], evidence.error])
-    step = _step(vertex) if vertex else "the build"
-    if _FULL.search(last):
-        return _error(
-            DiskFull, f"{step}: the engine's disk is full", evidence,
-            "docker system df shows what takes the space; docker builder prune frees the cache",
-        )  # fmt: skip
-    if vertex and _KILLED.search(last):
-        return _error(
-            OutOfMemory, f"{step} was killed, most likely because memory ran out", evidence,
-            "give the lane fewer jobs at once ([build] args), or the machine more memory or swap",
-        )  # fmt: skip
-    if base := _BASE.search(evidence.error):
-        return _error(
-            BaseUnknown, f"the base {base[1]} cannot be had: {base[2][-200:]}", evidence,
-            "build FROM ${BASE_<NAME>} of a [base.<name>] in the lane; if the digest is gone: "
-            "imgbuild lock LANE --update <name>",
-        )  # fmt: skip
-    if parse := _PARSE.search(evidence.error):
-        return _error(DockerfileInvalid, f"the Dockerfile cannot be read: {parse[1]}", evidence)
-    if vertex is None and _GONE.search("\n".join(evidence.said)):
-        return _error(
-            EngineGone, "the Docker engine went away during the build", evidence,
-            "look whether it runs (docker info); the steps that ended are in its cache",
-        )  # fmt: skip
-    if vertex and not evidence.has_network and _NO_NETWORK.search(last):
-        return _error(
-            NoNetwork, f"{step} wants the network, and a locked build has none", evidence,
-            "stage what it downloads: [deps], [python] or [debs] in the lane",
-        )  # fmt: skip
-    code = re.search(r"exit code: (\d+)", vertex.error) if vertex else None
+    step = _step(evidence.vertex) if evidence.vertex else "the build"
+    for kind, look, hint in _KINDS:
+        if seen := look(evidence):
+            return _error(kind, seen.replace("{step}", step), evidence, hint)
+    code = re.search(r"exit code: (\d+)", evidence.vertex.error) if evidence.vertex else None
     ending = f"ended with code {code[1]}" if code else f"failed: {_last_word(evidence, returncode)}"
     return _error(BuildFailed, f"{step} {ending}", evidence)
 
@@ -209,6 +137,51 @@ def excerpt(lines: Sequence[str]) -> list[str]:
             shown = [line[:_WIDTH] for line in lines[start : start + _KEPT]]
             return shown + (["…"] if start + _KEPT < len(lines) else [])
     return [line[:_WIDTH] for line in lines[-_KEPT:]]
+
+
+def _full(evidence: Evidence) -> str:
+    return "{step}: the engine's disk is full" if _FULL.search(evidence.end) else ""
+
+
+def _killed(evidence: Evidence) -> str:
+    killed = evidence.vertex is not None and _KILLED.search(evidence.end)
+    return "{step} was killed, most likely because memory ran out" if killed else ""
+
+
+def _base(evidence: Evidence) -> str:
+    match = _BASE.search(evidence.error)
+    return f"the base {match[1]} cannot be had: {match[2][-200:]}" if match else ""
+
+
+def _dockerfile(evidence: Evidence) -> str:
+    match = _PARSE.search(evidence.error)
+    return f"the Dockerfile cannot be read: {match[1]}" if match else ""
+
+
+def _gone(evidence: Evidence) -> str:
+    gone = evidence.vertex is None and _GONE.search("\n".join(evidence.said))
+    return "the Docker engine went away during the build" if gone else ""
+
+
+def _no_network(evidence: Evidence) -> str:
+    wanted = not evidence.has_network and _NO_NETWORK.search(evidence.end)
+    return "{step} wants the network, and a locked build has none" if wanted else ""
+
+
+_KINDS: tuple[tuple[type[BuildFailed], Callable[[Evidence], str], str], ...] = (
+    (DiskFull, _full,
+     "docker system df shows what takes the space; docker builder prune frees the cache"),
+    (OutOfMemory, _killed,
+     "give the lane fewer jobs at once ([build] args), or the machine more memory or swap"),
+    (BaseUnknown, _base,
+     "build FROM ${BASE_<NAME>} of a [base.<name>] in the lane; if the digest is gone: "
+     "imgbuild lock LANE --update <name>"),
+    (DockerfileInvalid, _dockerfile, ""),
+    (EngineGone, _gone,
+     "look whether it runs (docker info); the steps that ended are in its cache"),
+    (NoNetwork, _no_network,
+     "stage what it downloads: [deps], [python] or [debs] in the lane"),
+)  # fmt: skip
 
 
 def _compiler_error(lines: Sequence[str]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,14 +27,17 @@ def build(
 ) -> tuple[str, tuple[BuildStep, ...]]:
     """Build, and load into the engine; the image id and the steps.
 
+    buildx's own account of the result lies beside the log, as `.json`.
+
     A transient failure is tried again with the cache, at most twice. When it ends badly,
     or the caller is interrupted, nothing of it goes on in the engine. Raises: BuildFailed and
     its kinds, EngineMissing.
     """
     request.log.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="imgbuild-") as folder, request.log.open("wb") as log:
-        metadata = Path(folder) / "metadata.json"
+    metadata = request.log.with_suffix(".json")
+    with request.log.open("wb") as log:
         for left in reversed(range(_TRIES)):
+            metadata.unlink(missing_ok=True)
             words = command(request, builder=builder_name(), metadata=metadata)
             narrator = Narrator(log, say)
             returncode = _attempt(words, narrator)

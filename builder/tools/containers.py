@@ -45,6 +45,10 @@ def run_script(image: str, script: str, *, timeout_s: float) -> ScriptResult:
                 out, err = running.communicate(script.encode(), timeout=timeout_s)
             except TimeoutExpired as expired:
                 raise _timeout(image, timeout_s) from expired
+            finally:
+                # Before docker itself is ended: a shell that is process 1 ignores its SIGTERM.
+                if running.poll() is None:
+                    _remove(name)
         complaint = err.decode("utf-8", "replace")
         if running.returncode == 125 or complaint.startswith("docker: Error response"):
             raise docker_cli.failed(f"no script can be run in {image}", complaint)

@@ -85,20 +85,21 @@ class DockerEngine:
         return buildx.build(request, say=say)
 
     def relabel(
-        self, reference: str, labels: Mapping[str, str], *, platform: str, epoch: int, tag: str
+        self,
+        reference: str,
+        labels: Mapping[str, str],
+        *,
+        platform: str,
+        epoch: int,
+        tag: str,
+        log: Path,
     ) -> str:
+        args = {"SOURCE_DATE_EPOCH": str(epoch)}
         with tempfile.TemporaryDirectory(prefix="imgbuild-") as folder:
-            context = Path(folder) / "context"
-            context.mkdir()
-            (context / "Dockerfile").write_text(f"FROM {reference}\n")
+            (Path(folder) / "Dockerfile").write_text(f"FROM {reference}\n")
             # buildx puts --label into the config: no layer, no line of history.
-            image, _ = buildx.build(
-                BuildRequest(
-                    context, {}, {"SOURCE_DATE_EPOCH": str(epoch)}, labels, tag, platform,
-                    log=Path(folder) / "log",
-                ),
-                say=lambda _: None,
-            )  # fmt: skip
+            request = BuildRequest(Path(folder), {}, args, labels, tag, platform, log)
+            image, _ = buildx.build(request, say=lambda _: None)
         return image
 
     def tag(self, image: str, reference: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -56,8 +57,12 @@ def run(
 def started(
     words: Sequence[str | Path], *, stdin: int = PIPE
 ) -> AbstractContextManager[Popen[bytes]]:
-    """A running `docker WORDS…` with pipes. Raises: ToolMissing."""
-    return process.started(["docker", *words], env=environment(), stdin=stdin)
+    """A running `docker WORDS…` with pipes. Raises: ToolMissing.
+
+    It is told to end when we are killed: a build would go on without us.
+    """
+    bound = ("setpriv", "--pdeathsig", "TERM") if shutil.which("setpriv") else ()
+    return process.started([*bound, "docker", *words], env=environment(), stdin=stdin)
 
 
 def understood(done: Completed) -> ImgbuildError:

@@ -1,0 +1,115 @@
+"""The same inputs give the same image, its labels included, on both stores."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from builder.model.values import BuildRequest, BuiltImage, PassedGates
+from builder.steps.image import RECORD, dockerfile
+from builder.steps.labels import (
+    LayersChanged,
+    candidate_reference,
+    drop_candidates,
+    label,
+)
+from builder.tools import docker_cli
+from tests.integration.conftest import EPOCH, Bench
+
+pytestmark = pytest.mark.docker
+LABELS = {"io.imgbuild.lane": "test", "org.opencontainers.image.title": "with spaces = and so"}
+DOCKERFILE = b"""\
+ARG BASE_SMALL
+FROM ${BASE_SMALL} AS one
+RUN mkdir -p /out/opt/x && echo hi >/out/opt/x/hi && find /out -exec touch -h -d @315532800 {} +
+FROM ${BASE_SMALL}
+COPY --from=one /out/ /
+ENV A=b
+USER 1000
+CMD ["sh"]"""
+
+
+def candidate(bench: Bench, folder: Path, run: str, *more: bytes) -> BuiltImage:
+    """Build anew, with the files of /opt/imgbuild in the context and another clock."""
+    record = folder / RECORD
+    record.mkdir(parents=True)
+    (record / "inputs.json").write_text("{}")
+    (folder / "Dockerfile").write_bytes(dockerfile(b"\n".join([DOCKERFILE, *more])))
+    for path in (record / "inputs.json", record, record.parent, record.parent.parent):
+        docker_cli.process.run(["touch", "-d", "@315532800", path], env={"PATH": "/usr/bin:/bin"},
+                               timeout_s=10)  # fmt: skip
+    request = BuildRequest(
+        folder, {}, {"BASE_SMALL": bench.base, "SOURCE_DATE_EPOCH": str(EPOCH)}, {},
+        candidate_reference("imgbuild-test", run), bench.platform, folder.with_suffix(".log"),
+        no_cache=True,
+    )  # fmt: skip
+    image, steps = bench.engine.build(request, say=lambda _: None)
+    return BuiltImage(image, request.tag, request.log, steps)
+
+
+def history(image: str) -> list[str]:
+    return docker_cli.run("history", "--no-trunc", "--format", "{{.CreatedBy}}", image).text.split(
+        "\n"
+    )
+
+
+def test_two_builds_at_different_times_are_one_image(
+    each_store: Bench, tag: str, tmp_path: Path
+) -> None:
+    engine, ids, candidates = each_store.engine, [], []
+    for run in ("1", "2"):
+        built = candidate(each_store, tmp_path / run, f"{run}-{tag.rpartition(':')[2]}")
+        candidates.append(built.id)
+        before, lines = engine.image(built.id), history(built.id)
+        done = label(
+            PassedGates(built, ()), LABELS, [tag], platform=each_store.platform, epoch=EPOCH,
+            engine=engine,
+        )  # fmt: skip
+        after = engine.image(tag)
+        assert before is not None
+        assert after is not None
+        assert (after.id, after.layers) == (done.id, before.layers)
+        assert (after.labels, after.env["A"]) == (LABELS, "b")
+        assert history(tag) == lines  # no further entry
+        assert after.created == "2025-09-12T16:00:00+00:00"
+        assert engine.image(built.reference) is None
+        ids.append(done.id)
+        time.sleep(1.1 if run == "1" else 0)
+    assert len(set(ids)) == 1
+    assert len(set(candidates)) == 1
+    assert not [t for i in engine.images("imgbuild-candidate") for t in i.tags if tag[-20:] in t]
+    with engine.read_tree(tag, ["opt"]) as files:
+        content = {file.path: reader.read() for file, reader in files if reader}
+    assert content == {"opt/imgbuild/inputs.json": b"{}", "opt/x/hi": b"hi\n"}
+
+
+def test_what_loses_its_last_name_goes(each_store: Bench, tag: str, tmp_path: Path) -> None:
+    engine, kept, seen = each_store.engine, f"{tag}-kept", []
+    for run, names in (("1", [tag, kept]), ("2", [tag]), ("3", [tag])):
+        reference = candidate_reference("imgbuild-test", run)
+        engine.tag(each_store.base, reference)
+        passed = PassedGates(BuiltImage(each_store.base, reference, tmp_path / "log", ()), ())
+        done = label(
+            passed, {"run": run}, names, platform=each_store.platform, epoch=EPOCH, engine=engine
+        )
+        seen.append(done.id)
+    assert [engine.image(image) is not None for image in seen] == [True, False, True]
+    assert engine.image(kept) is not None
+    assert engine.image(each_store.base) is not None
+
+
+def test_an_onbuild_that_would_change_the_layers(bench: Bench, tag: str, tmp_path: Path) -> None:
+    built = candidate(
+        bench, tmp_path / "c", f"onbuild-{bench.store}", b"USER 0", b"ONBUILD RUN touch /new"
+    )
+    with pytest.raises(LayersChanged):
+        label(
+            PassedGates(built, ()), LABELS, [tag], platform=bench.platform, epoch=EPOCH,
+            engine=bench.engine,
+        )  # fmt: skip
+    assert bench.engine.image(tag) is None
+    assert bench.engine.image(built.reference) is not None  # to look into
+    drop_candidates("imgbuild-test", keep="", ended=lambda _: True, engine=bench.engine)
+    assert bench.engine.image(built.reference) is None
