@@ -15,7 +15,7 @@ from builder.steps.submodules import absolute, relative, resolve_submodules
 from builder.steps.trees import source_tree
 
 __all__ = [
-    "CommitMissing", "ContentMismatch", "SourceMismatch", "TreeMismatch", "pins",
+    "CommitMissing", "ContentMismatch", "SourceMismatch", "TreeMismatch", "composed", "pins",
     "resolve_submodules", "source_tree", "source_urls", "verify",
 ]  # fmt: skip
 
@@ -80,6 +80,8 @@ def verify(
     """
     source = source_tree(name, locked)
     wrong = [*_tree_findings(name, locked, place, store)]
+    if _is_composed(locked) and not wrong:
+        source = trees.before_compose(name, locked.tree, locked.submodules, store=store)
     if not wrong:
         wrong += _content_findings(source, locked, place, store, files)
     if wrong:
@@ -87,6 +89,22 @@ def verify(
     if left := staging.left_out(source, store=store):
         say(f"{name}: {len(left)} macOS files (._*, .DS_Store) are left out")
     return VerifiedSource(source)
+
+
+def composed(name: str, locked: LockedSource, *, place: Place, store: GitStore) -> SourceTree:
+    """The source as its pull requests left it, which is in the store; its gitlinks are proven.
+
+    Raises: TreeMismatch.
+    """
+    paths = sorted(locked.submodules)
+    if wrong := [f for path in paths for f in _gitlink(name, path, locked, place, store)]:
+        raise TreeMismatch.of(wrong)
+    filled = {path: locked.submodules[path].tree for path in paths}
+    return SourceTree(name, locked.composed_tree, filled)
+
+
+def _is_composed(locked: LockedSource | LockedDep) -> bool:
+    return isinstance(locked, LockedSource) and bool(locked.compose)
 
 
 def _pins_of(
@@ -121,7 +139,7 @@ def _tree_findings(
     yield from _commit(name, locked.commit, locked.tree, place, (), store)
     for path, sub in sorted(locked.submodules.items()):
         key = ("submodules", path)
-        if store.has(locked.commit):
+        if store.has(locked.commit) and not _is_composed(locked):
             yield from _gitlink(name, path, locked, place, store)
         yield from _commit(f"{name}/{path}", sub.commit, sub.tree, place, key, store)
 
@@ -151,7 +169,8 @@ def _gitlink(
     """Compare the gitlink that stands in the superproject's tree with the lock."""
     subs: Mapping[str, LockedSubmodule] = locked.submodules
     above = next((p for p in trees.parents(path) if p in subs), None)
-    tree = subs[above].tree if above else locked.tree
+    whole = locked.composed_tree if isinstance(locked, LockedSource) else locked.tree
+    tree = subs[above].tree if above else whole
     inside = path[len(above) + 1 :] if above else path
     try:
         entries = store.entries(tree)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from builder.errors import Finding, Place, SourceError
-from builder.model.lock import LockedDep, LockedSource
+from builder.model.lock import LockedDep, LockedSource, LockedSubmodule
 from builder.model.values import SourceTree, TreeEntry
 from builder.ports import GitStore
 
@@ -33,6 +33,19 @@ def source_tree(name: str, locked: LockedSource | LockedDep) -> SourceTree:
     """The tree of a source before patches, with what fills its gitlinks."""
     filled = {path: sub.tree for path, sub in sorted(locked.submodules.items())}
     return SourceTree(name, locked.tree, filled)
+
+
+def before_compose(
+    name: str, tree: str, submodules: Mapping[str, LockedSubmodule], *, store: GitStore
+) -> SourceTree:
+    """A commit's own tree; a submodule that a pull request moved fills no gitlink of it."""
+    links = {entry.path: entry.object for entry in store.entries(tree) if entry.mode == GITLINK}
+    filled: dict[str, str] = {}
+    for path, sub in sorted(submodules.items()):
+        above = next((p for p in parents(path) if p in submodules), None)
+        if links.get(path) == sub.commit if above is None else above in filled:
+            filled[path] = sub.tree
+    return SourceTree(name, tree, filled)
 
 
 def whole(source: SourceTree, *, store: GitStore) -> tuple[TreeEntry, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import signal
 import threading
 from collections import deque
@@ -68,7 +69,8 @@ class Stop:
         with self._lock:
             self._now = True
             for running in self._running:
-                running.terminate()
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(running.pid, signal.SIGTERM)  # git-remote-https holds the pipe too
 
     @contextlib.contextmanager
     def heard_by(self, running: Popen[bytes]) -> Iterator[None]:
@@ -95,6 +97,11 @@ def unavailable(pin: GitPin, attempts: Sequence[Attempt]) -> Finding:
     places = f"{len(pin.urls)} places" if len(pin.urls) > 1 else git_words.shown(pin.urls[0])
     what = f"{pin.name}: commit {pin.commit:.12} cannot be had from {places}"
     return Finding(SourceUnavailable.code, what, hint(pin.name, attempts), told(attempts))
+
+
+def hint(name: str, attempts: Sequence[Attempt]) -> str:
+    """What to do about the failures that were met while `name` was asked for."""
+    return git_words.cure(name.partition("/")[0], {attempt.why for attempt in attempts})
 
 
 def told(attempts: Sequence[Attempt]) -> str:
@@ -134,10 +141,10 @@ class _BrokenError(Exception):
 def _from_url(pin: GitPin, url: str, at: Fetching) -> bool:
     if is_local_url(url) and url.endswith(".bundle"):
         return _from_bundle(pin, url, at)
-    done = _transfer(url, f"{pin.commit}:{_GOT}", 1, at)
+    done = transfer(url, [f"{pin.commit}:{_GOT}"], 1, at)
     if not done.returncode:
         return _is_whole(pin, url, "by commit id", at)
-    attempt = _failure(url, "by commit id", done)
+    attempt = failure(url, "by commit id", done)
     at.attempts.append(attempt)
     return attempt.why in _MAY_GIVE_BY_REF and pin.ref is not None and _by_ref(pin, url, at)
 
@@ -147,9 +154,9 @@ def _by_ref(pin: GitPin, url: str, at: Fetching) -> bool:
     way = ""
     for depth in _DEPTHS:
         way = f"by {pin.ref}, {depth} deep"
-        done = _transfer(url, f"{pin.ref}:{_GOT}", depth, at)
+        done = transfer(url, [f"{pin.ref}:{_GOT}"], depth, at)
         if done.returncode:
-            at.attempts.append(_failure(url, way, done))
+            at.attempts.append(failure(url, way, done))
             return False
         if _git(("cat-file", "-e", f"{pin.commit}^{{commit}}"), at.folder).returncode == 0:
             return _is_whole(pin, url, way, at)
@@ -163,12 +170,13 @@ def _from_bundle(pin: GitPin, url: str, at: Fetching) -> bool:
     done = _git(("bundle", "unbundle", file), at.folder)
     if not done.returncode:
         return _is_whole(pin, url, "as a bundle", at)
-    at.attempts.append(_failure(url, "as a bundle", done))
+    at.attempts.append(failure(url, "as a bundle", done))
     return False
 
 
-def _transfer(url: str, refspec: str, depth: int, at: Fetching) -> process.Completed:
-    argv = ("git", "fetch", *_FLAGS, f"--depth={depth}", "--", url, refspec)
+def transfer(url: str, refspecs: Sequence[str], depth: int, at: Fetching) -> process.Completed:
+    """One `git fetch` into the folder; how it ended is in what is given back."""
+    argv = ("git", "fetch", *_FLAGS, f"--depth={depth}", "--", url, *refspecs)
     env = git_env.network(at.folder, url, at.own)
     return retried(lambda: _streamed(argv, env, at))
 
@@ -216,35 +224,7 @@ def _git(arguments: Sequence[str], git_dir: Path) -> process.Completed:
     )  # fmt: skip
 
 
-def _failure(url: str, way: str, done: process.Completed) -> Attempt:
+def failure(url: str, way: str, done: process.Completed) -> Attempt:
+    """An attempt that failed, with git's words."""
     words = done.complaint
     return Attempt(url, way, git_words.why(words), git_words.last_words(words))
-
-
-def hint(name: str, attempts: Sequence[Attempt]) -> str:
-    """What to do: for the first reason that a person can do something about."""
-    reasons = {attempt.why for attempt in attempts}
-    return next(
-        (text.format(name=name.partition("/")[0]) for why, text in _HINTS if why in reasons), _ELSE
-    )
-
-
-_HINTS: tuple[tuple[Why, str], ...] = (
-    (Why.AUTH, "log in with a git credential helper (git config --global credential.helper …) "
-               "or load your key into the ssh agent (ssh-add), then try again"),
-    (Why.HOST_KEY, "connect once by hand (ssh <host>), compare the key, then try again"),
-    (Why.FORBIDDEN, "use an https or ssh address for {name}"),
-    (Why.OWNER, "git config --global --add safe.directory <the repository>, if you trust it"),
-    (Why.REFUSED, "the ref may have been force-pushed or the fork deleted: add to mirrors, for "
-                  "{name}, a repository or a bundle file that has the commit, or move the pin "
-                  "with imgbuild lock <lane> --update {name}"),
-    (Why.DAMAGED, "what that server holds is not whole: add another repository for {name} "
-                  "to mirrors"),
-    (Why.NOT_FOUND, "check the address of {name} in the lane (a private repository looks like "
-                    "this too: then log in with a git credential helper or ssh agent)"),
-    (Why.UNREACHABLE, "check the network, the proxy settings and the host's name, or add a "
-                      "mirror for {name}"),
-    (Why.TRANSIENT, "the server or the network is in trouble: try again later, or add a mirror "
-                    "for {name}"),
-)  # fmt: skip
-_ELSE = "run the git command by hand to see more"

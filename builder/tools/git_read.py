@@ -66,7 +66,19 @@ class Reader:
                 int(found.committed_date),
                 f"{found.author.name} <{found.author.email}>",
                 _text(found.summary),
+                tuple(parent.hexsha for parent in found.parents),
             )
+
+    def holds(self, name: str) -> bool:
+        """Whether an object is there."""
+        from git.exc import ODBError
+
+        with self._one:
+            try:
+                self._opened().odb.info(bytes.fromhex(name))
+            except (ValueError, ODBError, OSError):
+                return False
+        return True
 
     def blob(self, tree: str, path: str) -> bytes | None:
         """A file of a tree; None for a folder, a symlink, a gitlink, or nothing there."""

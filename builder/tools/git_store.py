@@ -12,10 +12,12 @@ from hashlib import sha256
 from pathlib import Path
 
 from builder.errors import Finding
+from builder.model.merges import FileChange, Merged
 from builder.model.values import CommitInfo, FetchedPin, GitPin, TreeEntry
 from builder.ports import PatchIndex, Say
-from builder.tools import git_env, git_fetch, git_patch, git_quarantine, git_remote
+from builder.tools import git_env, git_fetch, git_merge, git_patch, git_quarantine, git_remote
 from builder.tools.git_fetch import Attempt, Fetching, SourceUnavailable, Stop
+from builder.tools.git_history import HistoryFolder
 from builder.tools.git_read import Reader
 
 AT_ONCE = 4
@@ -83,6 +85,28 @@ class Store:
     def patching(self, tree: str) -> AbstractContextManager[PatchIndex]:
         """A temporary index that starts at a tree."""
         return git_patch.patching(self.git_dir, tree, self.tmp)
+
+    def holds(self, tree: str) -> bool:
+        """Whether the object is there."""
+        return self._reader.holds(tree)
+
+    def merge(self, base: str, ours: str, theirs: str) -> Merged:
+        """Merge three trees."""
+        return git_merge.merge_trees(self.git_dir, self.tmp, base, ours, theirs)
+
+    def diff(self, old: str, new: str) -> bytes:
+        """The patch between two trees."""
+        return git_merge.diff(self.git_dir, old, new)
+
+    def stat(self, old: str, new: str) -> tuple[FileChange, ...]:
+        """Lines gained and lost by file."""
+        return git_merge.stat(self.git_dir, old, new)
+
+    def history(self, urls: Sequence[str]) -> HistoryFolder:
+        """The commit graph of a repository, shared by all that name the same first URL."""
+        name = sha256(urls[0].encode()).hexdigest()[:32]
+        folder = self.git_dir.parent / "history" / name
+        return HistoryFolder(folder, urls, self.git_dir, lambda: self._own)
 
     def close(self) -> None:
         """End the git processes that reading keeps."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from enum import Enum
 from typing import IO
 
@@ -44,6 +44,25 @@ _SIGNS: tuple[tuple[Why, str], ...] = (
                       r"Name or service not known|Temporary failure in name resolution"),
 )  # fmt: skip
 _COMPILED = tuple((why, re.compile(pattern)) for why, pattern in _SIGNS)
+_HINTS: tuple[tuple[Why, str], ...] = (
+    (Why.AUTH, "log in with a git credential helper (git config --global credential.helper …) "
+               "or load your key into the ssh agent (ssh-add), then try again"),
+    (Why.HOST_KEY, "connect once by hand (ssh <host>), compare the key, then try again"),
+    (Why.FORBIDDEN, "use an https or ssh address for {name}"),
+    (Why.OWNER, "git config --global --add safe.directory <the repository>, if you trust it"),
+    (Why.REFUSED, "the ref may have been force-pushed or the fork deleted: add to mirrors, for "
+                  "{name}, a repository or a bundle file that has the commit, or move the pin "
+                  "with imgbuild lock <lane> --update {name}"),
+    (Why.DAMAGED, "what that server holds is not whole: add another repository for {name} "
+                  "to mirrors"),
+    (Why.NOT_FOUND, "check the address of {name} in the lane (a private repository looks like "
+                    "this too: then log in with a git credential helper or ssh agent)"),
+    (Why.UNREACHABLE, "check the network, the proxy settings and the host's name, or add a "
+                      "mirror for {name}"),
+    (Why.TRANSIENT, "the server or the network is in trouble: try again later, or add a mirror "
+                    "for {name}"),
+)  # fmt: skip
+_ELSE = "run the git command by hand to see more"
 _USERINFO = re.compile(r"(?<=://)[^/@\s']+@")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _ADVICE = re.compile(r"^(?:Please make sure you have the correct|and the repository exists)")
@@ -58,6 +77,11 @@ def why(words: str) -> Why:
         if pattern.search(words):
             return reason
     return Why.OTHER
+
+
+def cure(name: str, reasons: Set[Why]) -> str:
+    """What to do: for the first reason that a person can do something about."""
+    return next((text.format(name=name) for why, text in _HINTS if why in reasons), _ELSE)
 
 
 def last_words(stderr: str) -> str:

@@ -102,7 +102,6 @@ def test_every_finding_has_file_and_line(project: ProjectFolder) -> None:
         (LANE.replace("https://", "https://me:secret@"), "without a password or token", 10),
         (LANE.replace("https://example.org/kern.git", "ext::sh -c id"), "must be an https", 10),
         (LANE.replace(f"debian@{DIGEST}", DIGEST), "a digest stands behind a name", 14),
-        (LANE.replace('image = "demo"', 'image = "none"'), "no docker-images/none/Dockerfile", 2),
     ],
 )
 def test_bad_lanes(project: ProjectFolder, text: str, what: str, line: int | None) -> None:
@@ -112,6 +111,20 @@ def test_bad_lanes(project: ProjectFolder, text: str, what: str, line: int | Non
     assert what in shown(error)
     place = "locks/demo.toml" + (f":{line}\n" if line else "")
     assert f"  --> {place}" in shown(error) + "\n"
+
+
+def test_a_lane_without_its_image_folder_reads_and_is_stale(project: ProjectFolder) -> None:
+    path = project.root / "locks/demo.toml"
+    lock = locked(read_lane("demo", project=project).lane, project)
+    path.write_text(LANE.replace('image = "demo"', 'image = "none"'))
+    lane = read_lane("demo", project=project).lane
+    found = drift(lane, lock, project=project)
+    assert [f.code for f in found] == ["image-missing"]
+    assert "\n".join(lines(found)) == (
+        "error[image-missing]: image: there is no docker-images/none/Dockerfile\n"
+        "  --> locks/demo.toml:2\n"
+        "  hint: write it, or name another folder in the lane; there are: demo"
+    )
 
 
 def test_a_lane_that_is_not_there(project: ProjectFolder) -> None:

@@ -1,0 +1,107 @@
+"""The commands as a person types them, and what verify-lock says of a lane without a lock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from builder.cli import app
+from tests.unit.importers.files import INTEGRATION, R31
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> Run:
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "docker-images/demo").mkdir(parents=True)
+    (tmp_path / "docker-images/demo/Dockerfile").write_text("FROM scratch\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("IMGBUILD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("IMGBUILD_STATE", str(tmp_path / "state"))
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+
+    def command(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["imgbuild", *words])
+        with pytest.raises(SystemExit) as ended:
+            app.main()
+        out, err = capsysbinary.readouterr()
+        return int(ended.value.code or 0), out.decode(), err.decode()
+
+    return command
+
+
+def test_import_export_and_verify(run: Run, tmp_path: Path) -> None:
+    code, out, err = run("import", str(R31), "--lane", "r31", "--image", "glm53-jovian")
+    assert (code, err) == (0, "")
+    assert "wrote locks/r31.toml\n" in out
+    assert "still to be resolved:" in out
+    code, out, err = run("export", "r31", "--format", "source-lock")
+    assert (code, out.encode(), err) == (0, R31.read_bytes(), "")
+    code, _, err = run("verify-lock", "--offline")
+    assert code == 3
+    for line in (
+        "error[lock-missing]: r31 has no lock yet",
+        "error[image-missing]: image: there is no docker-images/glm53-jovian/Dockerfile",
+        "error[unresolved]: sources.flashinfer lacks: tree, content digest, commit time",
+        "error[unresolved]: sources.vllm lacks: content digest, commit time",
+        "  hint: imgbuild lock r31 (reads https://github.com/voipmonitor/vllm.git)",
+        "error[patch-set]: patches/flashkda/a9537532cf23/series is not there",
+    ):
+        assert line in err.splitlines()
+    code, _, err = run("lock", "r31")
+    assert code == 3
+    assert "error[image-missing]" in err
+
+
+def test_what_a_lane_by_hand_lacks(run: Run, tmp_path: Path) -> None:
+    lane = Path(__file__).parents[3] / "locks/r36-ds41.toml"
+    (tmp_path / "locks/r36-ds41.toml").write_bytes(lane.read_bytes())
+    code, _, err = run("verify-lock", "r36-ds41", "--offline")
+    assert code == 3
+    lacking = [line for line in err.splitlines() if line.startswith("error[unresolved]")]
+    assert "error[unresolved]: base.runtime lacks: digest of nvidia/cuda:13.0.1" in lacking[6]
+    assert [line.partition("]: ")[2].split(" lacks")[0] for line in lacking] == [
+        "sources.b12x", "sources.deepgemm", "sources.flashinfer", "sources.flashkda",
+        "sources.lmcache", "sources.vllm", "base.runtime", "debs.liburing",
+    ]  # fmt: skip
+    assert "head of pull request 738, head of pull request 740" in lacking[5]
+
+
+def test_json(run: Run, tmp_path: Path) -> None:
+    file = INTEGRATION / "gilded-gnosis-v20-r34.b12x.integration.lock.json"
+    code, out, _ = run("import", str(file), "--lane", "x", "--json")
+    report = json.loads(out)
+    assert (code, report["ok"], report["formats"]) == (0, True, {file.name: "integration-lock"})
+    assert {f["code"] for f in report["open"]} == {"image-missing", "unresolved"}
+    code, out, _ = run("export", "x", "--format", "integration-lock", "--json")
+    [document] = json.loads(out)["documents"]
+    assert document["text"] == file.read_text()
+    (tmp_path / "bad").write_text("format=local-inference-source-lock/v1\nx\n")
+    code, out, err = run("import", "bad", "--lane", "y", "--json")
+    assert (code, json.loads(out)["findings"][0]["line"]) == (3, 2)
+    assert "  --> bad:2" in err
+
+
+def test_all_documents_of_a_lane(run: Run, tmp_path: Path) -> None:
+    files = [
+        str(INTEGRATION / f"gilded-gnosis-v20-r31.{c}.integration.lock.json")
+        for c in ("b12x", "vllm")
+    ]
+    run("import", *files, "--lane", "x")
+    code, _, err = run("export", "x", "--format", "integration-lock")
+    assert (code, "-o FOLDER for all of them" in err) == (2, True)
+    code, _, _ = run("export", "x", "--format", "integration-lock", "-o", "out")
+    assert code == 0
+    for file in map(Path, files):
+        assert (tmp_path / "out" / file.name).read_bytes() == file.read_bytes()
+
+
+def test_a_bad_url_option(run: Run) -> None:
+    code, _, err = run("import", str(R31), "--lane", "x", "--url", "vllm")
+    assert (code, "SOURCE=URL is expected" in err) == (2, True)
