@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from builder.model.lock import LockedFile
+from builder.model.merges import CommitRange, FileChange, Merged
 from builder.model.values import (
     BuildRequest,
     BuildStep,
@@ -59,6 +60,56 @@ class GitStore(Protocol):
     def patching(self, tree: str) -> AbstractContextManager[PatchIndex]:
         """A temporary index that starts at a tree; nothing is ever checked out."""
 
+    def holds(self, tree: str) -> bool:
+        """Whether the object is in the store."""
+
+    def merge(self, base: str, ours: str, theirs: str) -> Merged:
+        """Merge three trees, all in the store. The same trees give the same result for every
+        user: no attribute, merge driver or setting is read."""
+
+    def diff(self, old: str, new: str) -> bytes:
+        """The patch between two trees, with full ids and binary content; may be empty."""
+
+    def stat(self, old: str, new: str) -> tuple[FileChange, ...]:
+        """How many lines each file gained and lost; a renamed file is two changes."""
+
+    def history(self, urls: Sequence[str]) -> History:
+        """The commit graph of a repository, kept beside the store."""
+
+
+class History(Protocol):
+    """Commits and their parents around some tips: deepened step by step, as far as a question
+    needs it, and kept. Tips are fetched from `urls`, by their own id or ref.
+    """
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Where commits of this history may be had: what is here first."""
+
+    def merge_bases(self, ours: Sequence[GitPin], theirs: GitPin, *, say: Say) -> tuple[str, ...]:
+        """All merge bases of `theirs` and a merge of `ours`, proven: none lies behind the
+        boundary of what was fetched. Empty when they have nothing in common.
+
+        Raises: SourceUnavailable.
+        """
+
+    def merge(self, tree: str, ours: Sequence[GitPin], theirs: GitPin, *, say: Say) -> Merged:
+        """Merge `theirs` into a tree that is the merge of `ours`, with the real graph; the
+        result lies in the store, whole. Raises: SourceUnavailable."""
+
+    def reaches(self, tip: GitPin, commit: str, *, say: Say) -> bool | None:
+        """Whether the commit is in the history of the tip; None when that was not found out
+        within the number of commits that are fetched for it. Raises: SourceUnavailable."""
+
+    def commits(self, old: GitPin, new: GitPin, *, limit: int, say: Say) -> CommitRange:
+        """What `new` has and `old` has not. Raises: SourceUnavailable."""
+
+    def breaking(
+        self, old: GitPin, new: GitPin, patch: bytes, *, strip: int, paths: Sequence[str], say: Say
+    ) -> CommitInfo | None:
+        """The commit between the two, of those that touch `paths`, at which a patch applies no
+        longer; the newest of them where it never did. Raises: SourceUnavailable."""
+
 
 class PatchIndex(Protocol):
     """An index to which patches are applied one after another, with zero fuzz."""
@@ -68,6 +119,13 @@ class PatchIndex(Protocol):
 
     def apply(self, patch: bytes, *, strip: int) -> str:
         """Apply a patch that was checked; the id of the tree that results."""
+
+    def merge(self, patch: bytes, *, strip: int) -> tuple[str | None, str]:
+        """Merge a patch over the blobs that it was made from, as far as they are in the store:
+        the tree that results, or None and git's words, and the index is as it was."""
+
+    def put(self, path: str, data: bytes, *, executable: bool | None = None) -> str:
+        """Write a regular file (None: with the mode that it has); the tree that results."""
 
 
 class Files(Protocol):
@@ -113,6 +171,20 @@ class PackageIndex(Protocol):
         """Bring exactly this file. Raises: PackageUnavailable."""
 
 
+class Registry(Protocol):
+    """OCI registries, asked without Docker."""
+
+    def serves(self, ref: str, digest: str) -> bool:
+        """Whether the registry of `ref` has this manifest. Raises: RegistryUnreachable."""
+
+
+class WheelIndex(Protocol):
+    """pip's indexes, asked without a download."""
+
+    def sha256(self, project: str, filename: str) -> str | None:
+        """The digest of a file there; None: no index has it. Raises: IndexUnreachable."""
+
+
 class Engine(Protocol):
     """A Docker engine."""
 
@@ -121,14 +193,25 @@ class Engine(Protocol):
 
     def image(self, reference: str) -> ImageInfo | None: ...
     def images(self, repository: str) -> tuple[ImageInfo, ...]: ...
+    def history(self, image: str) -> tuple[str, ...]:
+        """What made each layer, as the image's history says, the first one first."""
+
     def load(self, archive: Iterator[bytes]) -> None:
         """Load a docker-archive from a stream."""
 
     def build(self, request: BuildRequest, *, say: Say) -> tuple[str, tuple[BuildStep, ...]]:
-        """Run buildx; the image id and the steps. Raises: BuildFailed, BuildInterrupted."""
+        """Run buildx; the image id and the steps. An interrupt passes through and leaves no
+        build behind. Raises: BuildFailed."""
 
     def relabel(
-        self, reference: str, labels: Mapping[str, str], *, platform: str, epoch: int, tag: str
+        self,
+        reference: str,
+        labels: Mapping[str, str],
+        *,
+        platform: str,
+        epoch: int,
+        tag: str,
+        log: Path,
     ) -> str:
         """Make `tag`: the same layers, config and history, and these labels; its image id."""
 

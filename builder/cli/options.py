@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from builder.cli import findings
 from builder.errors import ImgbuildError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,6 +31,13 @@ def json_option(function: F) -> F:
     )
 
 
+def junit_option(function: F) -> F:
+    return click.option(
+        "--junit", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
+        help="Write the verdicts as JUnit XML too.",
+    )(function)  # fmt: skip
+
+
 def emit(report: Any) -> None:
     """A report as JSON on stdout."""
     click.echo(json.dumps(report, indent=2, ensure_ascii=False))
@@ -43,6 +50,8 @@ def reported(*, as_json: bool) -> Iterator[None]:
         yield
     except ImgbuildError as error:
         if as_json:
+            from builder.cli import findings
+
             emit(findings.as_json(error))
         raise
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import platform
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, TypedDict
 from builder.tools.project import ProjectFolder
 
 if TYPE_CHECKING:
+    from builder.pipeline.verify import Tools
     from builder.ports import (
         ContextStore,
         Engine,
         Files,
         GitStore,
         PackageIndex,
+        Project,
         Records,
     )
+    from builder.tools.stamps import Stamps, Watch
 
 
 def project(folder: Path) -> ProjectFolder:
@@ -36,6 +39,8 @@ def state() -> Path:
 
 
 def host_platform() -> str:
+    import platform
+
     machine = platform.machine()
     return f"linux/{ {'x86_64': 'amd64', 'aarch64': 'arm64'}.get(machine, machine) }"
 
@@ -52,6 +57,42 @@ class SourceTools(TypedDict):
 
 def sources(project: ProjectFolder) -> SourceTools:
     return SourceTools(project=project, store=store(), files=files(), wheels=wheels(), debs=debs())
+
+
+def revisions(project: ProjectFolder) -> Callable[[str], Project]:
+    """The project at a revision of its own git repository."""
+    from builder.tools.project_at import ProjectAt
+
+    return lambda revision: ProjectAt(project.root, revision)
+
+
+def install_driver(folder: Path) -> tuple[str, ...]:
+    """Make imgbuild the merge driver of the locks of the project's git; what was written."""
+    from builder.tools.git_driver import install
+    from builder.tools.project_at import repository
+
+    root = project(folder).root
+    program = Path(sys.argv[0]).absolute()
+    return install(root, program, repository(root)[1])
+
+
+def stamps(project: ProjectFolder) -> Stamps:
+    from builder.tools.stamps import Stamps
+
+    return Stamps(cache(), project.root)
+
+
+def proving(project: ProjectFolder) -> tuple[Watch, Tools]:
+    """The tools of a proof, and what notes all that it looks at."""
+    from builder.cli.progress import progress
+    from builder.pipeline.verify import Tools
+    from builder.tools.registry_api import RegistryApi
+    from builder.tools.stamps import Watch
+    from builder.tools.wheel_index import WheelIndex
+
+    watch = Watch(project, store(), files())
+    tools = Tools(watch.project, watch.store, watch.files, RegistryApi(), WheelIndex(), progress())
+    return watch, tools
 
 
 def store() -> GitStore:

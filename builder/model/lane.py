@@ -14,6 +14,7 @@ from typing import Literal
 from builder.model.ids import (
     ArchList,
     DebName,
+    EnvName,
     ImageRef,
     LanePlatform,
     Name,
@@ -54,6 +55,16 @@ class Pull:
 
 
 @dataclass(frozen=True, slots=True)
+class RuntimeCompile:
+    """What a source compiles when it runs, in the image: each entry becomes gates."""
+
+    packages: tuple[DebName, ...] = ()  # Debian's
+    pkg_config: tuple[str, ...] = ()  # modules
+    libraries: tuple[str, ...] = ()  # names behind -l
+    headers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """A git repository that the build takes code from.
 
@@ -65,6 +76,7 @@ class Source:
     mirrors: tuple[Url, ...] = ()
     track: Track = Track()
     commit: ObjectId | None = None  # None: the tip of `track` when locked
+    unreachable: str = ""  # why `commit` need not be in the history of `track`
     tree: ObjectId | None = None  # of the commit, as published
     parts: Mapping[RelPath, ObjectId] = field(default_factory=dict)  # paths in that tree
     compose: tuple[Pull, ...] = ()  # in order, onto the commit
@@ -74,6 +86,7 @@ class Source:
     submodules: Literal["all", "none"] | tuple[RelPath, ...] = "all"
     unfilled: Mapping[RelPath, str] = field(default_factory=dict)  # gitlink -> reason
     native: tuple[RelPath, ...] = ()  # what the compiler sees; staged as an archive of its own
+    runtime_compile: tuple[RuntimeCompile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +98,23 @@ class Dep:
     mirrors: tuple[Url, ...] = ()
     track: Track = Track()
     commit: ObjectId | None = None
+    unreachable: str = ""  # as a source's
     submodules: Literal["all", "none"] | tuple[RelPath, ...] = "all"
     unfilled: Mapping[RelPath, str] = field(default_factory=dict)
+    variable: EnvName | None = None  # of the environment, by which the build is told its folder
+
+
+@dataclass(frozen=True, slots=True)
+class DepSet:
+    """What a source's CMake files would fetch: derived from its patched tree when locked."""
+
+    from_: Name  # a source of this lane
+    files: tuple[str, ...] = ("CMakeLists.txt", "cmake/external_projects/*.cmake")  # globs
+    define: Mapping[str, str] = field(default_factory=dict)  # CMake variables taken as given
+    into: RelPath | None = None  # a folder in the deps tarball that all of it lies below
+    mirrors: Mapping[Name, tuple[Url, ...]] = field(default_factory=dict)
+    unfilled: Mapping[RelPath, str] = field(default_factory=dict)  # dep/gitlink -> reason
+    leave_out: Mapping[str, str] = field(default_factory=dict)  # dep, or CMake file -> reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +166,21 @@ class Lane:
     base: Mapping[Name, Base]
     description: str = ""
     tags: tuple[Tag, ...] = ("local",)
-    deps: Mapping[Name, Dep] = field(default_factory=dict)
+    deps: Mapping[Name, Dep | DepSet] = field(default_factory=dict)
     python: Mapping[Name, Wheel] = field(default_factory=dict)
     debs: Mapping[Name, Deb] = field(default_factory=dict)
+    env: Mapping[EnvName, str] = field(default_factory=dict)  # of the image's config
     gates: tuple[RawTable, ...] = ()
     imported: tuple[Imported, ...] = ()
     name: str = field(default="", metadata={"internal": True})  # from the file's name
     path: Path = field(default=Path(), metadata={"internal": True})
+
+    @property
+    def own_deps(self) -> Mapping[str, Dep]:
+        """The deps that the lane declares itself."""
+        return {name: dep for name, dep in self.deps.items() if isinstance(dep, Dep)}
+
+    @property
+    def dep_sets(self) -> Mapping[str, DepSet]:
+        """The deps tables that stand for what is derived."""
+        return {name: dep for name, dep in self.deps.items() if isinstance(dep, DepSet)}

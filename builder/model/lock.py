@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from builder.model.ids import ImageRef, Name, ObjectId, Platform, Ref, RelPath, Sha256, Url
+from builder.model.ids import EnvName, ImageRef, Name, ObjectId, Platform, Ref, RelPath, Sha256, Url
 
-PatchState = Literal["applied", "already-there"]
+PatchState = Literal["applied", "already-there", "obsolete"]
+Disposition = Literal["merged", "cherry-picked", "already-in-base"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,19 @@ class LockedSubmodule:
     url: Url
     commit: ObjectId
     tree: ObjectId
+
+
+@dataclass(frozen=True, slots=True)
+class LockedCompose:
+    """A pull request that was composed, in the lane's order, and the tree after it."""
+
+    pull: int
+    head: ObjectId
+    disposition: Disposition
+    result_tree: ObjectId
+    merge_base: tuple[ObjectId, ...] = ()  # all of them; of what was picked: each one's parent
+    commits: tuple[ObjectId, ...] = ()  # that were picked, in order
+    with_history: bool = False  # several merge bases: three trees are not enough to merge again
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +48,7 @@ class LockedPatch:
 
 @dataclass(frozen=True, slots=True)
 class Final:
-    """A source after its patches, with its submodules filled."""
+    """A source after compose and patches, with its submodules filled."""
 
     tree: ObjectId  # of the superproject
     content: Sha256  # of the canonical tar of everything
@@ -48,12 +62,19 @@ class LockedSource:
     url: Url
     commit: ObjectId
     tree: ObjectId
-    content: Sha256  # of the canonical tar before patches: independent of git's hash
+    content: Sha256  # of the canonical tar of `tree`: independent of git's hash
     time: int  # of the commit, seconds since the epoch
     final: Final
+    compose: tuple[LockedCompose, ...] = ()
+    delta: Sha256 | None = None  # the patch from `tree` to what was composed; see steps/delta
     reachable_from: Ref | None = None
     submodules: Mapping[RelPath, LockedSubmodule] = field(default_factory=dict)
     patches: tuple[LockedPatch, ...] = ()
+
+    @property
+    def composed_tree(self) -> str:
+        """The tree that the patches are applied to."""
+        return self.compose[-1].result_tree if self.compose else self.tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +88,12 @@ class LockedDep:
     time: int
     reachable_from: Ref | None = None
     submodules: Mapping[RelPath, LockedSubmodule] = field(default_factory=dict)
+    from_: Name | None = None  # the deps table of the lane that it was derived by
+    tag: str = ""  # what the CMake file names: a tag, a branch or the commit
+    file: RelPath | None = None  # the CMake file
+    variable: EnvName | None = None  # of the environment, by which the build is told its folder
+    subfolder: RelPath | None = None  # what the variable points at, below `into`
+    unfilled: Mapping[RelPath, str] = field(default_factory=dict)  # gitlink -> reason
 
 
 @dataclass(frozen=True, slots=True)

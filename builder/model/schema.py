@@ -111,15 +111,14 @@ class Reader:
 
     def _union(self, options: list[Any], raw: object, at: KeyPath) -> object:
         """The first option that reads; with none, the findings of the one of raw's own type."""
-        failures: list[tuple[bool, list[Finding]]] = []
+        failures: list[tuple[int, list[Finding]]] = []
         for option in options:
             trial = Reader(self.file, self.code)
             value = trial._value(option, raw, at)
             if not trial.findings:
                 return value
-            failures.append((_could_be(option, raw), trial.findings))
-        likely = [found for fits, found in failures if fits]
-        self.findings += likely[0] if likely else failures[0][1]
+            failures.append((_likeness(option, raw), trial.findings))
+        self.findings += max(failures, key=lambda failure: failure[0])[1]
         return None
 
     def _list(self, item: Any, raw: object, at: KeyPath) -> object:
@@ -208,6 +207,15 @@ def _could_be(option: Any, raw: object) -> bool:
     if dataclasses.is_dataclass(option) or (origin and origin is not typing.Annotated):
         return isinstance(raw, Mapping)
     return isinstance(raw, str)
+
+
+def _likeness(option: Any, raw: object) -> int:
+    """0 for what it cannot be; of tables, the one that has most of the keys is the likeliest."""
+    if not _could_be(option, raw):
+        return 0
+    if dataclasses.is_dataclass(option) and isinstance(raw, Mapping):
+        return 1 + len(raw.keys() & _shape(typing.cast("Hashable", option)).keys())
+    return 1
 
 
 _WORDS: Mapping[Any, str] = {

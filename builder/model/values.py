@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from builder.model.lock import PatchState
+from builder.model.patch_sets import PatchOptions, TextEdit
 
 STAGED_MTIME = 315532800
 """The mtime of every staged file, seconds: 1980-01-01, the earliest that zip files can hold.
@@ -41,6 +42,7 @@ class CommitInfo:
     time: int  # committer time, seconds
     author: str
     subject: str
+    parents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class PatchFile:
     sha256: str
     data: bytes
     strip: int = 1  # -p
+    options: PatchOptions = field(default_factory=PatchOptions)
+    edits: tuple[TextEdit, ...] = ()  # it is no diff, but these
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +90,11 @@ class VerifiedSource:
 
 @dataclass(frozen=True, slots=True)
 class PatchedSource:
-    """A verified source after its patches; the result tree is the locked one."""
+    """A verified source after compose and patches; the result tree is the locked one."""
 
     source: SourceTree
     patches: tuple[PatchResult, ...]
+    by_delta: tuple[int, ...] = ()  # pull requests that were not merged anew, see ComposedTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +177,10 @@ class ImageInfo:
     architecture: str
     size: int  # bytes
     created: str
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    user: str = ""  # as USER has it: a name or number, maybe with a group; "" is root
+    workdir: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +235,7 @@ class Record:
     id: str  # sorts by time
     lane: str
     build_id: str
-    outcome: Literal["running", "built", "unchanged", "failed"]
+    outcome: Literal["running", "killed", "built", "unchanged", "failed"]
     started: str  # UTC, ISO 8601
     seconds: float
     stages: tuple[StageTime, ...]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from builder.model.values import Record
+from builder.model.values import Record, Verdict
+from builder.pipeline.check import before
 from builder.pipeline.gate import said
 from builder.pipeline.prove import prove
-from builder.pipeline.recording import Recording, last_times
+from builder.pipeline.recording import Recording, former_logs, last_times
 from builder.pipeline.stage import stage_patched
 from builder.pipeline.timeline import Timeline
 from builder.ports import (
@@ -24,7 +25,7 @@ from builder.ports import (
     Project,
     Records,
 )
-from builder.steps import candidate, gates, identity, labels, preflight
+from builder.steps import candidate, gate_facts, gates, identity, labels, preflight
 from builder.steps.lanes import read_lane, read_lock
 
 
@@ -49,11 +50,13 @@ def build(
     debs: Callable[[], PackageIndex],
     records: Records,
     progress: Progress,
+    judged: Callable[[Sequence[Verdict]], None] = lambda _: None,
 ) -> Record:
     """Build a lane; the record of the run, which is also kept on disk when it fails.
 
     A failure before the stage `label` moves no tag of the lane. A failed gate leaves the
-    candidate and the log, and says where. Raises: errors of every family but distribution.
+    candidate and the log, and says where; `judged` hears the verdicts in any case. Raises:
+    errors of every family but distribution.
     """
     read = read_lane(name, project=project)
     lane, lock = read.lane, read_lock(read.lane)
@@ -70,9 +73,14 @@ def build(
             platform = options.platform or about.platform
             free = shutil.disk_usage(cache).free
             report = preflight.Preflight()
-            preflight.sources(report, lane, read.declared, patched, store=store)
+            before(
+                report, read, lock, patched, platform,
+                project=project, store=store, files=files, engine=engine,
+            )  # fmt: skip
             preflight.machine(report, lane, lock, about, platform, free_bytes=free)
             line.done(f"{report.settle()} checks")
+        for warning in report.warnings:
+            progress.note(f"warning[{warning.code}]: {warning.what}")
 
         there = labels.built(lane, build_id, engine=engine)
         if there is not None and not (options.force or options.no_cache):
@@ -99,9 +107,12 @@ def build(
             engine.sweep()
             ended = partial(records.ended, lane.name)
             labels.drop_candidates(lane.name, keep=run.id, ended=ended, engine=engine)
-            recording.verdicts = gates.examine(
-                read.gates, built.id, engine=engine, facts=read.facts
-            )
+            facts = gate_facts.gather(
+                read.gates, read.facts, lane, lock, platform,
+                logs=[run.log, *former_logs(records)], store=store, files=files, engine=engine,
+            )  # fmt: skip
+            recording.verdicts = gates.examine(read.gates, built.id, engine=engine, facts=facts)
+            judged(recording.verdicts)
             line.done(said(recording.verdicts))
             passed = gates.judge(built, recording.verdicts)
 

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from builder.errors import UsageError
+from builder.errors import LaneError, UsageError
 from builder.model.values import ImageInfo, Verdict
 from builder.pipeline.inspect import find
+from builder.pipeline.recording import former_logs, own_log
 from builder.pipeline.timeline import Timeline
-from builder.ports import Engine, Progress, Project
-from builder.steps import gates
-from builder.steps.lanes import read_lane
+from builder.ports import Engine, Files, GitStore, Progress, Project, Records
+from builder.steps import gate_facts, gates
+from builder.steps.gates import LaneFacts
+from builder.steps.lanes import ReadLane, read_lane, read_lock
 
 
 def gate(
-    reference: str, lane: str | None, *, project: Project, engine: Engine, progress: Progress
+    reference: str,
+    lane: str | None,
+    *,
+    project: Project,
+    store: GitStore,
+    files: Files,
+    records: Records,
+    engine: Engine,
+    progress: Progress,
 ) -> tuple[ImageInfo, tuple[Verdict, ...]]:
-    """Run the gates of `lane` (the image's own, when None). Raises: UsageError."""
+    """Run the gates of `lane` (the image's own, when None). Raises: UsageError.
+
+    Gates that need the lock, the sources, the wheels or the log of the build look at what of
+    them is on this machine; without it they could not look.
+    """
     image = find(reference, engine=engine)
     name = lane or image.labels.get("io.imgbuild.lane")
     if name is None:
@@ -25,7 +39,8 @@ def gate(
     read = read_lane(name, project=project)
     progress.title(f"{reference} · {len(read.gates)} gates of {name}")
     with Timeline(progress).stage("gates") as line:
-        verdicts = gates.examine(read.gates, image.id, engine=engine, facts=read.facts)
+        facts = _facts(read, image, store, files, records, engine)
+        verdicts = gates.examine(read.gates, image.id, engine=engine, facts=facts)
         line.done(said(verdicts))
     return image, verdicts
 
@@ -33,3 +48,22 @@ def gate(
 def said(verdicts: tuple[Verdict, ...]) -> str:
     """ "11 of 11"."""
     return f"{sum(v.passed for v in verdicts)} of {len(verdicts)}"
+
+
+def _facts(
+    read: ReadLane,
+    image: ImageInfo,
+    store: GitStore,
+    files: Files,
+    records: Records,
+    engine: Engine,
+) -> LaneFacts:
+    try:
+        lock = read_lock(read.lane)
+    except LaneError:
+        return read.facts
+    own = own_log(image, records)
+    return gate_facts.gather(
+        read.gates, read.facts, read.lane, lock, f"linux/{image.architecture}",
+        logs=[own, *former_logs(records)] if own else (), store=store, files=files, engine=engine,
+    )  # fmt: skip

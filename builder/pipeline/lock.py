@@ -6,15 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from builder.errors import LaneError, UsageError
+from builder.errors import Finding, LaneError, UsageError
 from builder.model.lane import Dep, Lane, Source
-from builder.model.lock import Lock, LockedImage, LockedPackage
+from builder.model.lock import Lock, LockedImage, LockedPackage, LockedSource
 from builder.model.schema import dotted, plain
 from builder.model.values import GitPin
+from builder.pipeline.depset import lock_deps
+from builder.pipeline.following import follow
 from builder.ports import Files, GitStore, PackageIndex, Progress, Project, Say, StageLine
-from builder.steps import identity, resolve
+from builder.steps import delta, identity, resolve, unresolved
+from builder.steps.changes import Changes, collect
 from builder.steps.image import folder_digest
-from builder.steps.lanes import LockMissing, image_folder, read_lane, read_lock
+from builder.steps.lanes import LockMissing, MergeUnfinished, image_folder, read_lane, read_lock
 from builder.tools.toml import lock_text, with_commit
 
 S = TypeVar("S", Source, Dep)
@@ -27,6 +30,8 @@ class LockReport:
     lock: Lock
     changes: tuple[tuple[str, Any, Any], ...]  # (key path, before, after), sorted
     written: bool
+    warnings: tuple[Finding, ...] = ()
+    moved: Changes | None = None  # of an update
 
 
 def lock(
@@ -48,11 +53,15 @@ def lock(
     lock stay as they were.
     """
     lane = read_lane(name, project=project).lane
+    if obstacles := [*unresolved.obstacles(lane, project=project)]:
+        raise LaneError.of(obstacles)
     moving = _moving(lane, update)
     progress.title(f"{lane.name} · {_counted(lane)}")
     old = _older(lane, progress)
     platforms = [host if p == "host" else p for p in lane.platforms]
 
+    tables: Mapping[str, Mapping[str, Source | Dep]]
+    tables = {"sources": lane.sources, "deps": lane.own_deps}
     with progress.stage("resolve") as line:
         pins = {
             kind: {
@@ -60,11 +69,12 @@ def lock(
                     key, wanted, getattr(old, kind).get(key) if old else None,
                     update=key in moving, store=store, root=project.root,
                 )
-                for key, wanted in sorted(getattr(lane, kind).items())
+                for key, wanted in sorted(entries.items())
             }
-            for kind in ("sources", "deps")
+            for kind, entries in tables.items()
         }  # fmt: skip
         lane = _moved(lane, pins, moving)
+        followed = follow(lane, old, pins, moving, store=store, say=line.say)
         line.done(f"{sum(map(len, pins.values()))} commits")
     with progress.stage("fetch") as line:
         fetched = store.fetch([p for k in pins.values() for p in k.values()], say=line.say)
@@ -72,16 +82,17 @@ def lock(
     with progress.stage("sources") as line:
         sources = {
             key: resolve.source(
-                pinned, lane.sources[key], project=project, store=store, files=files, say=line.say
+                pinned, lane.sources[key], lane=lane.path,
+                old=_kept(lane.sources[key], old, key, moving),
+                reachable_from=followed.refs["sources", key],
+                project=project, store=store, files=files, say=line.say,
             )
             for key, pinned in pins["sources"].items()
-        }
-        deps = {
-            key: resolve.dep(
-                pinned, lane.deps[key], project=project, store=store, files=files, say=line.say
-            )
-            for key, pinned in pins["deps"].items()
-        }
+        }  # fmt: skip
+        deps = lock_deps(
+            lane, old, sources, pins["deps"], followed.refs, moving,
+            project=project, store=store, files=files, say=line.say,
+        )  # fmt: skip
         archive = resolve.deps_archive(deps, store=store, files=files)
         line.done(_sources_summary(sources))
     with progress.stage("packages") as line:
@@ -96,7 +107,13 @@ def lock(
     with progress.stage("write") as line:
         image = LockedImage(folder_digest(image_folder(lane), project=project))
         new = Lock(1, image, sources, base, deps, archive, python, packages)
-        return _write(lane, old, new, project, line)
+        report = _write(lane, old, new, project, files, line)
+    if old is None or update is None:
+        return replace(report, warnings=followed.warnings)
+    with progress.stage("changes") as line:
+        found = collect(old, new, lane, root=project.root, store=store, say=line.say)
+        line.done(f"{len(found.sources)} sources moved")
+    return replace(report, warnings=followed.warnings, moved=found)
 
 
 def fetch_summary(fetched: tuple[Any, ...]) -> str:
@@ -120,9 +137,11 @@ def _moving(lane: Lane, update: frozenset[str] | None) -> frozenset[str]:
 
 def _older(lane: Lane, progress: Progress) -> Lock | None:
     try:
-        return read_lock(lane)
+        return read_lock(lane, whole=False)
     except LockMissing:
         return None
+    except MergeUnfinished:
+        raise  # its pins are not lost
     except LaneError as bad:
         progress.note(f"the lock cannot be read and is written anew: {bad}")
         return None
@@ -162,27 +181,43 @@ def _moved(lane: Lane, pins: Mapping[str, Mapping[str, GitPin]], moving: frozens
     def at(kind: str, key: str, wanted: S) -> S:
         if key not in moving or wanted.commit is None:
             return wanted
-        return replace(wanted, commit=pins[kind][key].commit)
+        commit = pins[kind][key].commit
+        if commit == wanted.commit or isinstance(wanted, Dep):
+            return replace(wanted, commit=commit)
+        # what was published of the former commit says nothing of this one
+        return replace(wanted, commit=commit, tree=None, parts={}, result_tree=None)
 
     return replace(
         lane,
         sources={key: at("sources", key, wanted) for key, wanted in lane.sources.items()},
-        deps={key: at("deps", key, wanted) for key, wanted in lane.deps.items()},
+        deps={
+            **{key: at("deps", key, wanted) for key, wanted in lane.own_deps.items()},
+            **lane.dep_sets,
+        },
     )
 
 
+def _kept(
+    wanted: Source, old: Lock | None, key: str, moving: frozenset[str]
+) -> LockedSource | None:
+    """The older lock's entry when it stays."""
+    former = old.sources.get(key) if old else None
+    return former if resolve.keeps(wanted, former, update=key in moving) else None
+
+
 def _write(
-    lane: Lane, old: Lock | None, new: Lock, project: Project, line: StageLine
+    lane: Lane, old: Lock | None, new: Lock, project: Project, files: Files, line: StageLine
 ) -> LockReport:
-    changes = tuple(_changes(plain(old) if old else {}, plain(new)))
+    differs = tuple(_changes(plain(old) if old else {}, plain(new)))
     text = lock_text(new, lane.name).encode()
     path = f"locks/{lane.name}.lock"
     written = project.read(path) != text
     if written:
         _write_commits(lane, project)
         project.write(path, text)
+    delta.publish(lane.name, new.sources, project=project, files=files)
     line.done(f"{path}, build {identity.build_id(lane, new)[:12]}" if written else "no change")
-    return LockReport(lane, new, changes, written)
+    return LockReport(lane, new, differs, written)
 
 
 def _write_commits(lane: Lane, project: Project) -> None:
@@ -191,9 +226,12 @@ def _write_commits(lane: Lane, project: Project) -> None:
     before = (project.read(path) or b"").decode()
     written = read_lane(lane.name, project=project).lane
     text = before
-    for kind in ("sources", "deps"):
-        for key, wanted in sorted(getattr(lane, kind).items()):
-            if wanted.commit != getattr(written, kind)[key].commit:
+    tables: Mapping[str, tuple[Mapping[str, Source | Dep], Mapping[str, Source | Dep]]] = {
+        "sources": (lane.sources, written.sources), "deps": (lane.own_deps, written.own_deps),
+    }  # fmt: skip
+    for kind, (moved, former) in tables.items():
+        for key, wanted in sorted(moved.items()):
+            if wanted.commit is not None and wanted.commit != former[key].commit:
                 text = with_commit(text, kind, key, wanted.commit)
     if text != before:
         project.write(path, text.encode())
@@ -213,7 +251,11 @@ def _changes(old: Any, new: Any, at: tuple[str | int, ...] = ()) -> list[tuple[s
 
 
 def _counted(lane: Lane) -> str:
-    return f"{len(lane.sources)} sources, {len(lane.deps)} deps, {len(lane.python)} wheels"
+    return ", ".join(
+        identity.plural(len(table), word)
+        for table, word in ((lane.sources, "source"), (lane.deps, "dep"), (lane.python, "wheel"))
+        if table
+    )
 
 
 def _sources_summary(sources: Mapping[str, Any]) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from builder.errors import Finding, ImgbuildError, Place
 from builder.model.lane import Lane
 from builder.model.lock import Lock, LockedDep, LockedSource
+from builder.model.merges import ComposedTree
 from builder.model.values import PatchedSource, VerifiedSource
 from builder.pipeline.lock import fetch_summary
 from builder.pipeline.timeline import Timeline
 from builder.ports import Files, GitStore, Project, Say
-from builder.steps import patches
+from builder.steps import deps_check, patches, replay, sources
 from builder.steps.drift import LockOutdated, drift
 from builder.steps.sources import pins, verify
 
@@ -25,20 +27,33 @@ def prove(
     files: Files,
     timeline: Timeline,
     offline: bool = False,
+    deep: bool = False,
 ) -> Mapping[str, PatchedSource]:
-    """Fetch, verify and patch every source of a lock, and verify its deps.
+    """Fetch, verify, compose and patch every source of a lock, and verify its deps.
 
-    With `offline`, only what the store already has is looked at. Raises: LockOutdated,
-    SourceUnavailable, TreeMismatch and its like, PatchFailed, PatchDrift; each with all
-    findings of its kind.
+    With `offline`, only what the store already has is looked at; with `deep`, no merge that was
+    remembered counts. Raises: LockOutdated, SourceUnavailable, TreeMismatch and its like,
+    ComposeDrift and its like, PatchFailed, PatchDrift; each with all findings of its kind.
     """
-    fetch_all(lane, lock, project=project, store=store, timeline=timeline, offline=offline)
+    fetch_all(
+        lane, lock, project=project, store=store, files=files, timeline=timeline, offline=offline
+    )
     with timeline.stage("verify") as line:
         verified = _verify(lock, store, files, line.say)
         line.done(f"{_trees(lock)} trees match the lock")
+    composed: Mapping[str, ComposedTree] = {}
+    if any(source.compose for source in lock.sources.values()):
+        with timeline.stage("compose") as line:
+            how = {"deep": deep, "offline": offline}
+            composed = _compose(lane, lock, verified, project, store, files, how, line.say)
+            line.done(_compose_summary(composed))
     with timeline.stage("patch") as line:
-        patched = _patch(lane, lock, verified, project, store)
+        patched = _patch(lane, lock, verified, composed, project, store)
         line.done(_patch_summary(patched))
+    if lane.deps or any(source.native for source in lane.sources.values()):
+        with timeline.stage("deps") as line:
+            count = deps_check.check(lane, lock, patched, store=store)
+            line.done(f"{len(lock.deps)} deps" + (f", {count} derived" if count else ""))
     return patched
 
 
@@ -48,10 +63,12 @@ def fetch_all(
     *,
     project: Project,
     store: GitStore,
+    files: Files,
     timeline: Timeline,
     offline: bool = False,
 ) -> None:
-    """Bring every commit of a lock that follows from its lane.
+    """Bring every commit of a lock that follows from its lane; what its compositions merge as
+    far as servers still have it.
 
     Raises: LockOutdated, SourceUnavailable.
     """
@@ -60,7 +77,13 @@ def fetch_all(
     wanted = pins(lane, lock, root=project.root)
     with timeline.stage("fetch") as line:
         if not offline:
-            line.done(fetch_summary(store.fetch(wanted, say=line.say)))
+            fetched = store.fetch(wanted, say=line.say)
+            for name, locked in sorted(lock.sources.items()):
+                replay.bring(
+                    name, locked, lane.sources[name],
+                    root=project.root, store=store, files=files, say=line.say,
+                )  # fmt: skip
+            line.done(fetch_summary(fetched))
         else:
             missing = sum(not store.has(pin.commit) for pin in wanted)
             line.done(f"offline: {missing} of {len(wanted)} commits are not here")
@@ -85,10 +108,40 @@ def _verify(lock: Lock, store: GitStore, files: Files, say: Say) -> Mapping[str,
     return proven
 
 
+def _compose(
+    lane: Lane,
+    lock: Lock,
+    verified: Mapping[str, VerifiedSource],
+    project: Project,
+    store: GitStore,
+    files: Files,
+    how: Mapping[str, bool],
+    say: Say,
+) -> Mapping[str, ComposedTree]:
+    """Merge the pull requests of the sources that have some."""
+    done: dict[str, ComposedTree] = {}
+    errors: list[ImgbuildError] = []
+    for name in sorted(verified):
+        locked = lock.sources[name]
+        if not locked.compose:
+            continue
+        try:
+            place = Place(lock.path, key=("sources", name))
+            done[name] = replay.replay(
+                name, locked, lane.sources[name],
+                place=place, project=project, store=store, files=files, say=say, **how,
+            )  # fmt: skip
+        except ImgbuildError as error:
+            errors.append(error)
+    _raise(errors)
+    return done
+
+
 def _patch(
     lane: Lane,
     lock: Lock,
     verified: Mapping[str, VerifiedSource],
+    composed: Mapping[str, ComposedTree],
     project: Project,
     store: GitStore,
 ) -> Mapping[str, PatchedSource]:
@@ -97,8 +150,13 @@ def _patch(
     for name, source in sorted(verified.items()):
         try:
             found = patches.read_sets(lane.sources[name].patches, project=project)
-            done[name] = patches.apply(source.source, found, store=store)
             place = Place(lock.path, key=("sources", name))
+            tree = source.source
+            if name in composed:
+                tree = sources.composed(name, lock.sources[name], place=place, store=store)
+            patched = patches.apply(tree, found, store=store)
+            by_delta = composed[name].by_delta if name in composed else ()
+            done[name] = replace(patched, by_delta=by_delta)
             patches.check_locked(done[name], lock.sources[name], place=place)
         except ImgbuildError as error:
             errors.append(error)
@@ -118,15 +176,22 @@ def _trees(lock: Lock) -> int:
     return len(every) + sum(len(s.submodules) for s in every)
 
 
+def _compose_summary(composed: Mapping[str, ComposedTree]) -> str:
+    parts = []
+    for name, done in sorted(composed.items()):
+        kinds = [pull.disposition for pull in done.pulls if pull.pull not in done.by_delta]
+        counts = [(kinds.count(kind), kind.replace("-", " ")) for kind in dict.fromkeys(kinds)]
+        counts += [(len(done.by_delta), "by the locked delta")] if done.by_delta else []
+        parts.append(f"{name}: {', '.join(f'{count} {word}' for count, word in counts)}")
+    return "; ".join(parts)
+
+
 def _patch_summary(patched: Mapping[str, PatchedSource]) -> str:
     parts = []
     for name, done in sorted(patched.items()):
         states = [p.state for p in done.patches]
-        if states:
-            applied = states.count("applied")
-            there = states.count("already-there")
-            words = [f"{applied} applied"] if applied else []
-            parts.append(
-                f"{name}: {', '.join([*words, *([f'{there} already there'] if there else [])])}"
-            )
+        counts = [(s, states.count(s)) for s in ("applied", "already-there", "obsolete")]
+        words = [f"{count} {state.replace('-', ' ')}" for state, count in counts if count]
+        if words:
+            parts.append(f"{name}: {', '.join(words)}")
     return "; ".join(parts) or "no patches"

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from builder.errors import ImgbuildError
 from builder.model.lane import Lane
 from builder.model.schema import dotted
-from builder.model.values import BuildStep, LabelledImage, Record, Verdict
+from builder.model.values import BuildStep, ImageInfo, LabelledImage, Record, Verdict
 from builder.pipeline.timeline import Timeline
 from builder.ports import Records, RunFolder
 
@@ -77,6 +78,22 @@ def last_times(lane: str, records: Records) -> Mapping[str, float]:
         if record.outcome == "built" and not all(step.cached for step in record.steps):
             return {stage.name: stage.seconds for stage in record.stages}
     return {}
+
+
+def former_logs(records: Records) -> tuple[Path, ...]:
+    """The logs of the builds on this machine, of all lanes, the newest first."""
+    return tuple(Path(record.log) for record in reversed(records.runs()) if record.log)
+
+
+def own_log(image: ImageInfo, records: Records) -> Path | None:
+    """The log of the build that made this image, if it was made here."""
+    for record in reversed(records.runs()):
+        of_candidate = any(f"-R{record.id}" in tag for tag in image.tags)
+        if record.log and (
+            of_candidate or (record.image == image.id and record.outcome == "built")
+        ):
+            return Path(record.log)
+    return None
 
 
 def _described(error: BaseException) -> Mapping[str, Any]:

@@ -11,8 +11,8 @@ from builder.model.values import Archive, PatchedSource, StagedContext
 from builder.pipeline.prove import fetch_all, prove
 from builder.pipeline.timeline import Timeline
 from builder.ports import ContextStore, Files, GitStore, PackageIndex, Progress, Project
-from builder.steps import assemble, identity
-from builder.steps.lanes import read_lane, read_lock
+from builder.steps import assemble, identity, kept
+from builder.steps.lanes import image_folder, read_lane, read_lock
 from builder.steps.packages import Supplies, supply
 from builder.tools.toml import inputs_text
 
@@ -48,7 +48,7 @@ def fetch(
     lock = read_lock(lane)
     progress.title(f"{lane.name} · {identity.counted(lane, lock)}")
     timeline = Timeline(progress)
-    fetch_all(lane, lock, project=project, store=store, timeline=timeline)
+    fetch_all(lane, lock, project=project, store=store, files=files, timeline=timeline)
     with timeline.stage("packages") as line:
         supplies = supply(
             lane, lock, platform, project=project, files=files,
@@ -99,13 +99,14 @@ def stage_patched(
     inputs = identity.inputs(lane, lock)
     own = {"inputs.json": inputs, f"{lane.name}.lock": inputs_text(inputs).encode()}
     with timeline.stage("stage") as line:
+        kept.keep(inputs, image_folder(lane), project=project, files=files)  # for `plan`
         supplies = supply(
             lane, lock, platform, project=project, files=files,
             wheels=lambda: wheels(lane.build.python), debs=debs, say=line.say,
         )  # fmt: skip
         archives = assemble.archives(lane, lock, patched, store=store, files=files)
         context = assemble.assemble(
-            lane, archives, supplies, own, project=project, contexts=contexts
+            lane, lock, archives, supplies, own, project=project, contexts=contexts
         )
         line.done(f"{assemble.summary(archives)}; {supplies.said}")
     return Staged(

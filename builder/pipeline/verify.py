@@ -2,57 +2,151 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
 
-from builder.errors import Finding, ImgbuildError
+from builder.errors import ImgbuildError
+from builder.model.lock import Lock, LockedDep, LockedSource
+from builder.model.values import PatchedSource, SourceTree
+from builder.pipeline.proof import Proof
 from builder.pipeline.prove import prove
 from builder.pipeline.timeline import Timeline
-from builder.ports import Files, GitStore, Progress, Project
-from builder.steps import identity, packages, preflight
-from builder.steps.lanes import read_lane, read_lock
+from builder.ports import Files, GitStore, Progress, Project, Registry, WheelIndex
+from builder.steps import finals, identity, online, packages, preflight, staging, unresolved
+from builder.steps.lanes import LockMissing, ReadLane, read_lane, read_lock
+from builder.steps.online import Asked
+from builder.steps.trees import source_tree
+
+_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
-    """What was proven of one lane's lock."""
+class Tools:
+    """What a proof looks at the world with."""
 
-    lane: str
-    build_id: str  # "" when lane or lock could not be read
-    findings: tuple[Finding, ...]
-    exit_code: int
-    unchecked: tuple[str, ...]  # what this run did not look at, and why
+    project: Project
+    store: GitStore
+    files: Files
+    registry: Registry
+    wheels: WheelIndex
+    progress: Progress
 
 
-def verify_lock(
-    name: str,
-    *,
-    offline: bool,
-    project: Project,
-    store: GitStore,
-    files: Files,
-    progress: Progress,
-) -> Proof:
-    """Prove one lane's lock; findings are values here, nothing is raised for them."""
+def verify_lock(name: str, tools: Tools, *, offline: bool, deep: bool = False) -> Proof:
+    """Prove one lane's lock; findings are values here, nothing is raised for them.
+
+    With `deep`, every object is hashed again and every composition merged again, whatever
+    was remembered.
+    """
     build_id = ""
-    unchecked: tuple[str, ...] = ()
+    read: ReadLane | None = None
     try:
-        read = read_lane(name, project=project)
-        lane, lock = read.lane, read_lock(read.lane)
+        read = read_lane(name, project=tools.project)
+        lane, lock = read.lane, read_lock(read.lane, project=tools.project)
         build_id = identity.build_id(lane, lock)
-        progress.title(f"{lane.name} · build {build_id[:12]}")
-        timeline = Timeline(progress)
-        patched = prove(
-            lane, lock, project=project, store=store, files=files, timeline=timeline,
-            offline=offline,
-        )  # fmt: skip
-        with timeline.stage("preflight") as line:
-            report = preflight.Preflight()
-            preflight.sources(report, lane, read.declared, patched, store=store)
-            line.done(f"{report.settle()} checks")
-        unchecked = tuple(
-            f"{name}: its file is not on this machine, so its hash was not compared"
-            for name in packages.unchecked(lock, files=files)
-        )
+        tools.progress.title(f"{lane.name} · build {build_id[:12]}")
+        timeline = Timeline(tools.progress)
+        unchecked = [*_prove(read, lock, tools, timeline, offline=offline, deep=deep)]
+        asked = _ask(lock, tools, timeline, offline=offline)
+    except LockMissing as error:
+        assert read is not None
+        lacking = tuple(unresolved.unresolved(read.lane, project=tools.project))
+        return Proof(name, build_id, (*error.findings, *lacking), error.exit_code, ())
     except ImgbuildError as error:
-        return Proof(name, build_id, error.findings, error.exit_code, unchecked)
-    return Proof(name, build_id, (), 0, unchecked)
+        return Proof(name, build_id, error.findings, error.exit_code, ())
+    exit_code = finals.ArchiveMismatch.exit_code if asked.findings else 0
+    return Proof(name, build_id, asked.findings, exit_code, (*unchecked, *asked.unchecked))
+
+
+def _prove(
+    read: ReadLane, lock: Lock, tools: Tools, timeline: Timeline, *, offline: bool, deep: bool
+) -> Iterator[str]:
+    """What could not be proven from the store, after all that could. Raises: of each family."""
+    lane, store = read.lane, tools.store
+    files = _Forgetful(tools.files) if deep else tools.files
+    if deep:
+        _hash_at_once(lock, store, files)
+    patched = prove(
+        lane, lock, project=tools.project, store=store, files=files, timeline=timeline,
+        offline=offline, deep=deep,
+    )  # fmt: skip
+    with timeline.stage("archives") as line:
+        if wrong := [*finals.findings(lane, lock, patched, store=store, files=tools.files)]:
+            raise finals.ArchiveMismatch.of(wrong)
+        line.done("their digests follow from the trees")
+    with timeline.stage("preflight") as line:
+        report = preflight.Preflight()
+        preflight.sources(report, lane, read.declared, patched, store=store)
+        line.done(f"{report.settle()} checks")
+    yield from _by_delta(patched)
+    yield from _absent(lock, tools.files, offline=offline)
+
+
+def _ask(lock: Lock, tools: Tools, timeline: Timeline, *, offline: bool) -> Asked:
+    """What registries and indexes say of the lock."""
+    count = len(lock.python) + sum(base.ref is not None for base in lock.base.values())
+    if offline:
+        left = (f"{count} bases and wheels were not looked up (--offline)",) if count else ()
+        return Asked((), left)
+    with timeline.stage("online") as line:
+        found = online.ask(lock, registry=tools.registry, wheels=tools.wheels, say=line.say)
+        unasked = f", {len(found.unchecked)} not checked" if found.unchecked else ""
+        line.done(f"{count} bases and wheels looked up{unasked}")
+    return found
+
+
+def _by_delta(patched: Mapping[str, PatchedSource]) -> Iterator[str]:
+    for name, done in sorted(patched.items()):
+        if done.by_delta:
+            numbers = ", ".join(map(str, done.by_delta))
+            yield (
+                f"{name}: pull request {numbers} was not merged again: the locked delta gave the "
+                "tree (--deep merges over several bases; a head that is gone cannot be merged)"
+            )
+
+
+def _absent(lock: Lock, files: Files, *, offline: bool) -> Iterator[str]:
+    for name in packages.unchecked(lock, files=files):
+        if offline or name in lock.debs:  # an index was asked for the wheels
+            yield f"{name}: its file is not on this machine, so its hash was not compared"
+
+
+def _hash_at_once(lock: Lock, store: GitStore, files: Files) -> None:
+    """Hash the sources side by side, the largest first; what is wrong is told one by one after."""
+    every: list[tuple[str, LockedSource | LockedDep]]
+    every = [*lock.sources.items(), *lock.deps.items()]
+    trees = [source_tree(name, locked) for name, locked in every if store.has(locked.commit)]
+
+    def size(source: SourceTree) -> int:
+        with contextlib.suppress(ImgbuildError):
+            return sum(entry.size for entry in store.entries(source.tree))
+        return 0
+
+    def hashed(source: SourceTree) -> None:
+        with contextlib.suppress(ImgbuildError):
+            staging.content(source, store=store, files=files)
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        sizes = dict(zip((t.name for t in trees), pool.map(size, trees), strict=True))
+        list(pool.map(hashed, sorted(trees, key=lambda source: -sizes[source.name])))
+
+
+@dataclass(slots=True)
+class _Forgetful:
+    """A file store whose facts count only when they were found in this run."""
+
+    files: Files
+    known: dict[str, str] = field(default_factory=dict)
+
+    def recall(self, key: str) -> str | None:
+        return self.known.get(key)
+
+    def remember(self, key: str, value: str) -> None:
+        self.known[key] = value
+        self.files.remember(key, value)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.files, name)

@@ -5,6 +5,7 @@ sources/<name>.tar                a source; or, where the lane splits it,
 sources/<name>-native.tar         what the compiler sees, and
 sources/<name>-rest.tar           the rest
 deps/deps-src.tar.gz              the deps set
+deps/deps.env, deps/deps.cmake    how a build is told where they lie: see deps_env
 imgbuild/opt/imgbuild/            what the image keeps of its own making:
     inputs.json                   the build's inputs: its sha256 is the build id
     <lane>.lock                   the lock
@@ -21,7 +22,7 @@ from builder.model.lock import Lock
 from builder.model.schema import KeyPath
 from builder.model.values import Archive, PatchedSource, StagedContext
 from builder.ports import ContextStore, Files, GitStore, Project
-from builder.steps import image, staging
+from builder.steps import deps_env, image, staging
 from builder.steps.lanes import image_folder
 from builder.steps.packages import Supplies
 
@@ -63,6 +64,7 @@ def archives(
 
 def assemble(
     lane: Lane,
+    lock: Lock,
     staged: Mapping[str, Archive],
     supplies: Supplies,
     own: Mapping[str, bytes],
@@ -71,7 +73,9 @@ def assemble(
     contexts: ContextStore,
 ) -> StagedContext:
     """Publish the context, and the named contexts `wheels` and `debs`."""
-    files, executable = _files(lane, staged, own, project=project)
+    further = {f"{image.RECORD}/{path}": data for path, data in own.items()}
+    further |= deps_env.files(lock.deps)
+    files, executable = _files(lane, staged, further, project=project)
     path = contexts.publish(files, executable=executable)
     named = {"wheels": contexts.publish(supplies.wheels), "debs": contexts.publish(supplies.debs)}
     return StagedContext(path, named, tuple(staged.values()))
@@ -88,25 +92,22 @@ def summary(staged: Mapping[str, Archive]) -> str:
 def _files(
     lane: Lane,
     staged: Mapping[str, Archive],
-    own: Mapping[str, bytes],
+    further: Mapping[str, bytes],
     *,
     project: Project,
 ) -> tuple[Mapping[str, Path | bytes], Sequence[str]]:
-    """All files of the context, and which of them are executable.
-
-    `own` are the files that the image keeps in /opt/imgbuild/.
-    """
+    """All files of the context, and which of them are executable; `further` are ours."""
     folder = image_folder(lane)
     found: dict[str, Path | bytes] = {}
     executable = []
     for path, is_executable in project.files(folder) or ():
         data = project.read(f"{folder}/{path}") or b""
         place = Place(project.root / folder / path)
-        found[path] = image.dockerfile(data, place) if path == "Dockerfile" else data
+        found[path] = image.dockerfile(data, place, lane.env) if path == "Dockerfile" else data
         if is_executable:
             executable.append(path)
     found.update({path: archive.path for path, archive in staged.items()})
-    found.update({f"{image.RECORD}/{path}": data for path, data in own.items()})
+    found.update(further)
     return found, executable
 
 

@@ -13,6 +13,8 @@ _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _FILE = re.compile(r"diff --git (\"?)a/(.*?)\1 (\"?)b/(.*?)\3$")
 _NAME = re.compile(r"(?:---|\+\+\+) (?:\"(.*)\"|([^\t]*))")
 _MOVE = re.compile(r"(?:rename|copy) (?:from|to) (.*)")
+_NO_CONTENT = re.compile(r"Binary files .* and .* differ")
+_FULL_INDEX = re.compile(r"index [0-9a-f]{40}(?:[0-9a-f]{24})?\.\.[0-9a-f]{40}")
 _OCTAL = re.compile(r"\\([0-7]{3}|.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 
@@ -60,9 +62,24 @@ def read(data: bytes, *, strip: int = 1) -> Patch:
             at = _hunk(hunk, lines, at, old, patch)
         else:
             at += 1
+    if not patch.wrong:
+        patch.wrong, patch.wrong_line = _binary(lines)
     if not patch.files and not patch.wrong:
         patch.wrong, patch.wrong_line = "there is no diff in it", 1
     return patch
+
+
+def _binary(lines: list[str]) -> tuple[str, int]:
+    """What is wrong with the binary parts, and where; git needs the content and full ids."""
+    index = ""
+    for number, line in enumerate(lines, 1):
+        if line.startswith("index "):
+            index = line
+        elif _NO_CONTENT.fullmatch(line.rstrip("\r")):
+            return "a binary file without its content (git diff --binary writes it)", number
+        elif line.rstrip("\r") == "GIT binary patch" and not _FULL_INDEX.match(index):
+            return "a binary file without full ids (git diff --binary --full-index)", number
+    return "", 0
 
 
 def _hunk(header: re.Match[str], lines: list[str], at: int, file: str, patch: Patch) -> int:

@@ -8,10 +8,11 @@ from builder.errors import Finding, LaneError, Place
 from builder.model.lane import Lane
 from builder.model.lock import Lock
 from builder.ports import Project
-from builder.steps import identity
+from builder.steps import delta, identity
 from builder.steps.image import folder_digest
 from builder.steps.lanes import image_folder
 from builder.steps.patches import read_sets
+from builder.steps.unresolved import image_missing
 
 
 class LockOutdated(LaneError):
@@ -22,8 +23,10 @@ def drift(lane: Lane, lock: Lock, *, project: Project) -> tuple[Finding, ...]:
     """Everything in which the lock no longer follows from lane, patches and image folder."""
     return (
         *_tables_drift(lane, lock),
+        *_depset_drift(lane, lock),
         *_platform_drift(lane, lock),
         *_patch_drift(lane, lock, project),
+        *_delta_drift(lane, lock, project),
         *_image_drift(lane, lock, project),
     )
 
@@ -38,6 +41,20 @@ def _tables_drift(lane: Lane, lock: Lock) -> Iterator[Finding]:
                 yield _stale(lane, (kind, name), f"{name} is locked, the lane has none", place)
             elif identity.intent(wanted[name]) != locked[name].intent:
                 yield _stale(lane, (kind, name), f"{name} was changed after it was locked")
+
+
+def _depset_drift(lane: Lane, lock: Lock) -> Iterator[Finding]:
+    """Sets that stand for derived deps; what they derive is compared once sources are here."""
+    locked = {dep.from_: dep.intent for dep in lock.deps.values() if dep.from_ is not None}
+    for name in sorted(lane.dep_sets.keys() | locked.keys()):
+        if name not in locked:
+            if lane.dep_sets[name].leave_out.keys() | lane.own_deps.keys():
+                continue  # all that it derives may be left out, or declared
+            yield _stale(lane, ("deps", name), f"{name} is not locked yet")
+        elif name not in lane.dep_sets:
+            yield _stale(lane, ("deps", name), f"{name} is locked, the lane has none")
+        elif identity.intent(lane.dep_sets[name]) != locked[name]:
+            yield _stale(lane, ("deps", name), f"{name} was changed after it was locked")
 
 
 def _platform_drift(lane: Lane, lock: Lock) -> Iterator[Finding]:
@@ -66,7 +83,20 @@ def _patch_drift(lane: Lane, lock: Lock, project: Project) -> Iterator[Finding]:
             yield _stale(lane, ("sources", name, "patches"), f"{name}: another order of patches")
 
 
+def _delta_drift(lane: Lane, lock: Lock, project: Project) -> Iterator[Finding]:
+    """A delta may be missing while heads can be had; one that is there is the locked one."""
+    for name, locked in sorted(lock.sources.items()):
+        path = delta.path(lane.name, name)
+        data = project.read(path) if locked.delta is not None else None
+        if data is not None and identity.sha256(data) != locked.delta:
+            place = Place(lock.path, key=("sources", name, "delta"))
+            yield _stale(lane, (), f"{path} was changed after it was locked", place)
+
+
 def _image_drift(lane: Lane, lock: Lock, project: Project) -> Iterator[Finding]:
+    if missing := image_missing(lane, project=project):
+        yield missing
+        return
     found = folder_digest(image_folder(lane), project=project)
     if found != lock.image.content:
         yield _stale(

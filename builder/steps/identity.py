@@ -16,10 +16,11 @@ from builder.model.lane import Lane
 from builder.model.lock import Lock, LockedDep, LockedSource
 from builder.model.schema import plain
 
-ADVISORY = frozenset({"mirrors", "description", "made_by"})
+ADVISORY = frozenset({"mirrors", "description", "made_by", "imported", "title"})
 """Fields that say where a thing may be had, or tell people something: no input of a build."""
 
-_NOT_IN_BUILD = ADVISORY | {"track", "intent", "reachable_from"}
+_NOT_IN_BUILD = ADVISORY | {"track", "intent", "reachable_from", "unreachable", "delta"}
+_PUBLISHED = frozenset({"tree", "parts", "result_tree"})  # of a lane's source: proven, then said
 
 
 def sha256(data: bytes) -> str:
@@ -45,7 +46,7 @@ def inputs(lane: Lane, lock: Lock) -> bytes:
     parts = {
         "format": 1,
         "name": lane.name,
-        "lane": plain(lane, leave_out=_NOT_IN_BUILD),
+        "lane": plain(lane, leave_out=_NOT_IN_BUILD | _PUBLISHED),
         "lock": plain(lock, leave_out=_NOT_IN_BUILD),
     }
     return canonical(parts)
@@ -59,7 +60,7 @@ def build_id(lane: Lane, lock: Lock) -> str:
 def tables(lane: Lane, lock: Lock) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
     """The kinds of entries that lane and lock both hold, by name."""
     yield "sources", lane.sources, lock.sources
-    yield "deps", lane.deps, lock.deps
+    yield "deps", lane.own_deps, {n: d for n, d in lock.deps.items() if d.from_ is None}
     yield "base", lane.base, lock.base
     yield "python", lane.python, lock.python
     yield "debs", lane.debs, lock.debs
@@ -76,8 +77,11 @@ def counted(lane: Lane, lock: Lock) -> str:
         (len(lane.python), "wheel"),
         (len(lane.debs), "deb"),
     )
-    return ", ".join(f"{n} {word}{_plural(n, word)}" for n, word in counts if n)
+    return ", ".join(plural(n, word) for n, word in counts if n)
 
 
-def _plural(count: int, word: str) -> str:
-    return "" if count == 1 else "es" if word.endswith("ch") else "s"
+def plural(count: int, word: str) -> str:
+    """A count and its word: `1 patch`, `3 patches`."""
+    if count == 1:
+        return f"1 {word}"
+    return f"{count} {word}es" if word.endswith("ch") else f"{count} {word}s"

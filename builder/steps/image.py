@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from builder.errors import Finding, LaneError, Place
 from builder.model.lane import Lane
-from builder.model.lock import Lock
+from builder.model.lock import Lock, LockedSource
 from builder.ports import Project
 
 RECORD = "imgbuild/opt/imgbuild"
@@ -61,8 +61,11 @@ def folder_digest(folder: str, *, project: Project) -> str:
     return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
 
 
-def dockerfile(text: bytes, place: Place | None = None) -> bytes:
-    """The Dockerfile to build: theirs, and in its last stage the files of /opt/imgbuild.
+def dockerfile(
+    text: bytes, place: Place | None = None, env: Mapping[str, str] | None = None
+) -> bytes:
+    """The Dockerfile to build: theirs, and in its last stage the lane's environment and the
+    files of /opt/imgbuild.
 
     COPY writes as root whatever USER says. Raises: ImageFolderInvalid when the text ends
     in the middle of an instruction, which would swallow the one that is added.
@@ -76,29 +79,62 @@ def dockerfile(text: bytes, place: Place | None = None) -> bytes:
         )
     if not has_stage:
         raise ImageFolderInvalid("the Dockerfile holds no FROM", place=place)
-    return text.rstrip(b"\r\n \t") + b"\n\n# added by imgbuild: the lock inside the image\n" + _COPY
+    escape = _escape(text.splitlines()).decode()
+    lines = "".join(f"ENV {name}={_quoted(v, escape)}\n" for name, v in sorted((env or {}).items()))
+    profile = f"# added by imgbuild: the lane's environment\n{lines}" if lines else ""
+    added = f"\n\n{profile}# added by imgbuild: the lock inside the image\n".encode() + _COPY
+    return text.rstrip(b"\r\n \t") + added
 
 
 def build_args(lane: Lane, lock: Lock, bases: Mapping[str, str]) -> Mapping[str, str]:
     """All build arguments: the lane's own, and what every stage may declare and then use.
 
-    `bases` are references by name. `<SOURCE>_COMMIT` costs nothing where no stage declares it.
+    `bases` are references by name. `<SOURCE>_COMMIT` and the others of a source cost nothing
+    where no stage declares them.
     Raises: BuildArgInvalid, with all findings.
     """
     own = {
         "TORCH_CUDA_ARCH_LIST": lane.build.cuda_arch_list,
         "SOURCE_DATE_EPOCH": str(lock.epoch),
         **{f"BASE_{variable(name)}": ref for name, ref in sorted(bases.items())},
-        **{f"{variable(n)}_COMMIT": s.commit for n, s in sorted(lock.sources.items())},
+        "LANE": lane.name,
     }
+    for name, source in sorted(lock.sources.items()):
+        own |= source_args(name, source, lane.name)
     if findings := [*_doubtful(lane, own)]:
         raise BuildArgInvalid.of(findings)
     return {**dict(sorted(lane.build.args.items())), **own}
 
 
+def source_args(name: str, source: LockedSource, lane: str) -> Mapping[str, str]:
+    """What a stage may ask of a source: its commit, its version, the key of its compiler's cache.
+
+    A stage that compiles must not declare the first two: they move with every commit, and it
+    would compile again. `<SOURCE>_NATIVE` moves when what the compiler sees does.
+    """
+    native = source.final.native or source.final.content
+    return {
+        f"{variable(name)}_COMMIT": source.commit,
+        f"{variable(name)}_VERSION": version(lane, source.commit),
+        f"{variable(name)}_NATIVE": native.removeprefix("sha256:")[:16],
+    }
+
+
+def version(lane: str, commit: str) -> str:
+    """A PEP 440 version whose local part names lane and commit: 0.1.dev0+r36.ds41.b40673cd."""
+    part = re.sub(r"[^a-z0-9]+", ".", lane.lower()).strip(".")
+    return f"0.1.dev0+{part}.{commit[:8]}"
+
+
 def variable(name: str) -> str:
     """A lane's name as part of an argument's name: `cutlass-msa` is CUTLASS_MSA."""
     return re.sub(r"[^A-Z0-9]", "_", name.upper())
+
+
+def _quoted(value: str, escape: str) -> str:
+    """A value as ENV takes it: nothing in it is replaced or ends it."""
+    inside = re.sub(rf'["$]|{re.escape(escape)}', lambda match: escape + match[0], value)
+    return f'"{inside}"'
 
 
 def _check_file(folder: str, path: str, project: Project) -> None:
@@ -115,6 +151,16 @@ def _check_file(folder: str, path: str, project: Project) -> None:
 
 
 def _doubtful(lane: Lane, own: Mapping[str, str]) -> Iterator[Finding]:
+    for name, value in sorted(lane.env.items()):
+        secret = value and (_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
+        if secret or "\n" in value or "\0" in value:
+            yield Finding(
+                BuildArgInvalid.code,
+                f"env.{name} looks like a secret, and the environment stays in the image" if secret
+                else f"env.{name} is more than one line, which no env file can hold",
+                "give it when the container is started: docker run -e" if secret else "",
+                place=Place(lane.path, key=("env", name)),
+            )  # fmt: skip
     for name, value in sorted(lane.build.args.items()):
         place = Place(lane.path, key=("build", "args", name))
         if name in own:

@@ -15,8 +15,9 @@ from builder.model.lane import Base, Dep, Lane, Source
 from builder.model.lock import Lock
 from builder.model.schema import Reader
 from builder.ports import Project
-from builder.steps import gates
+from builder.steps import gates, pulls
 from builder.steps.gates import Gate, LaneFacts
+from builder.steps.runtime_compile import of_runtime_compile
 
 
 class LaneInvalid(LaneError):
@@ -31,9 +32,14 @@ class LockMissing(LaneError):
     code = "lock-missing"
 
 
+class MergeUnfinished(LockInvalid):
+    """git's conflict markers stand in the file, or what a merge left out is missing."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReadLane:
-    """A lane that holds in itself, with the gates of its image folder, then its own."""
+    """A lane that holds in itself, with the gates of its image folder, its own, then those that
+    follow from what its sources compile at run time."""
 
     lane: Lane
     gates: tuple[Gate, ...]
@@ -72,43 +78,66 @@ def read_lane(name: str, *, project: Project) -> ReadLane:
     own, findings = gates.parse(_tables(raw), file=path, sources=lane.sources if lane else None)
     reader.findings += findings
     shared: tuple[Gate, ...] = ()
+    implied: tuple[Gate, ...] = ()
+    implied_places: tuple[Place, ...] = ()
     if lane is not None:
-        reader.findings += _lane_findings(lane, path, project)
+        reader.findings += _lane_findings(lane, path)
         shared, findings = _image_gates(lane, project)
+        reader.findings += findings
+        implied, implied_places, findings = of_runtime_compile(lane, path)
         reader.findings += findings
     if lane is None or reader.findings:
         raise LaneInvalid.of(reader.findings)
     folder = project.root / image_folder(lane) / "gates.toml"
     places = [Place(folder, key=("gates", i)) for i in range(len(shared))]
     places += [Place(path, key=("gates", i)) for i in range(len(own))]
-    return ReadLane(replace(lane, name=name, path=path), (*shared, *own), tuple(places))
+    every = (*shared, *own, *implied)
+    return ReadLane(replace(lane, name=name, path=path), every, (*places, *implied_places))
 
 
-def read_lock(lane: Lane) -> Lock:
-    """Read the lane's lock strictly. Raises: LockMissing, LockInvalid with every finding."""
+def read_lock(lane: Lane, *, project: Project | None = None, whole: bool = True) -> Lock:
+    """Read the lane's lock strictly. Raises: LockMissing, LockInvalid with every finding.
+
+    With `project` it is read from there (a revision), else from beside the lane. A lock that
+    is not `whole` may lack what `imgbuild lock` computes from its other entries.
+    """
     path = lane.path.with_suffix(".lock")
     try:
-        text = path.read_bytes()
-    except FileNotFoundError as missing:
+        text = path.read_bytes() if project is None else project.read(f"locks/{lane.name}.lock")
+    except FileNotFoundError:
+        text = None
+    if text is None:
         raise LockMissing(
             f"{lane.name} has no lock yet",
             place=Place(path),
             hint=f"resolve it: imgbuild lock {lane.name}",
-        ) from missing
-    reader = Reader(path, LockInvalid.code)
-    lock = reader.read(Lock, _toml(text, path, LockInvalid))
-    if lock is None or reader.findings:
-        raise LockInvalid.of(
-            _with_hint(reader.findings, f"write it anew: imgbuild lock {lane.name}")
         )
-    return replace(lock, path=path)
+    return replace(lock_of(text, path, lane.name, whole=whole), path=path)
+
+
+def lock_of(
+    text: bytes | Mapping[str, object], path: Path, lane: str, *, whole: bool = True
+) -> Lock:
+    """A lock from its text, or its table. Raises: LockInvalid with every finding."""
+    reader = Reader(path, LockInvalid.code)
+    raw = _toml(text, path, LockInvalid) if isinstance(text, bytes) else text
+    lock = reader.read(Lock, raw)
+    if lock is None or reader.findings:
+        raise LockInvalid.of(_with_hint(reader.findings, f"write it anew: imgbuild lock {lane}"))
+    if whole and lock.deps and lock.deps_archive is None:
+        raise MergeUnfinished(
+            "the digest of the deps tarball is missing: a merge joined deps of both sides",
+            hint=f"compute it from the merged deps: imgbuild lock {lane}",
+            place=Place(path, key=("deps",)),
+        )
+    return lock
 
 
 def image_folder(lane: Lane) -> str:
     return f"docker-images/{lane.image}"
 
 
-def _lane_findings(lane: Lane, path: Path, project: Project) -> Iterator[Finding]:
+def _lane_findings(lane: Lane, path: Path) -> Iterator[Finding]:
     """What the schema cannot say: conditions across keys and files."""
 
     def finding(key: tuple[str | int, ...], what: str, hint: str = "") -> Finding:
@@ -121,7 +150,7 @@ def _lane_findings(lane: Lane, path: Path, project: Project) -> Iterator[Finding
     if not lane.sources:
         yield finding((), "the lane has no [sources.NAME]")
     entries: Mapping[str, Mapping[str, Source | Dep]]
-    entries = {"sources": lane.sources, "deps": lane.deps}
+    entries = {"sources": lane.sources, "deps": lane.own_deps}
     for kind, tables in entries.items():
         for name, source in sorted(tables.items()):
             if source.commit is None and source.track.ref is None:
@@ -131,6 +160,8 @@ def _lane_findings(lane: Lane, path: Path, project: Project) -> Iterator[Finding
                 )  # fmt: skip
             if source.track.branch is not None and source.track.tag is not None:
                 yield finding((kind, name, "track"), f"{name}: track names a branch and a tag")
+    for name, wanted in sorted(lane.sources.items()):
+        yield from (finding(*fault) for fault in pulls.wrong(name, wanted))
     for name, base in sorted(lane.base.items()):
         yield from _base_findings(name, base, finding)
         if base.rootfs is not None and len(lane.platforms) > 1:
@@ -143,10 +174,15 @@ def _lane_findings(lane: Lane, path: Path, project: Project) -> Iterator[Finding
             ("build",), "build.python is missing: wheels are chosen for it",
             'add python = "3.12" (the image\'s own version) to [build]',
         )  # fmt: skip
-    if project.read(f"{image_folder(lane)}/Dockerfile") is None:
-        yield finding(("image",), f"image: there is no {image_folder(lane)}/Dockerfile")
+    for name, derived in sorted(lane.dep_sets.items()):
+        if derived.from_ not in lane.sources:
+            known = ", ".join(sorted(lane.sources))
+            yield finding(
+                ("deps", name, "from"), f"{name}: there is no source {derived.from_}",
+                f"sources of this lane: {known}",
+            )  # fmt: skip
     taken: dict[str, str] = {}
-    for name, dep in sorted(lane.deps.items()):
+    for name, dep in sorted(lane.own_deps.items()):
         other = next((o for place, o in taken.items() if _nested(place, dep.into)), None)
         if other:
             yield finding(("deps", name, "into"), f"{name} and {other} overlap below {dep.into}")
@@ -192,6 +228,7 @@ def _toml(data: bytes, path: Path, error: type[LaneError]) -> Mapping[str, objec
         hint = ""
         if b"<<<<<<<" in data:
             hint = "the file holds an unfinished merge: settle it, then try again"
+            error = MergeUnfinished if error is LockInvalid else error
         raise error(f"is not TOML: {what}", place=Place(path, at), hint=hint) from bad
     except RecursionError as bad:
         raise error("is nested too deeply", place=Place(path)) from bad

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
 
 from builder.errors import Finding, PatchError, Place
 from builder.model.lock import LockedSource
-from builder.model.values import (
-    PatchedSource,
-    PatchFile,
-    PatchResult,
-    SourceTree,
-    TreeEntry,
-)
+from builder.model.patch_sets import Condition
+from builder.model.values import PatchedSource, PatchFile, PatchResult, SourceTree
 from builder.ports import GitStore, PatchIndex
-from builder.steps import diffs
+from builder.steps import diffs, edits, patch_failure
+from builder.steps.patch_failure import explained
 from builder.steps.series import PatchSetInvalid, parse_series, read_sets
 
 __all__ = [
@@ -25,16 +19,11 @@ __all__ = [
     "read_sets",
 ]  # fmt: skip
 
-_FAILED = re.compile(r"patch failed: (.+):(\d+)$", re.MULTILINE)
-_ABSENT = re.compile(r"error: (.+): (?:does not exist in index|No such file)", re.MULTILINE)
-_SHORT = 12  # lines of a hunk that are shown
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-
 
 class PatchFailed(PatchError):
     """A patch applies neither forwards nor backwards."""
 
-    code = "patch-failed"
+    code = patch_failure.CODE
 
 
 class PatchDrift(PatchError):
@@ -43,33 +32,100 @@ class PatchDrift(PatchError):
     code = "patch-drift"
 
 
-def apply(source: SourceTree, patches: Sequence[PatchFile], *, store: GitStore) -> PatchedSource:
-    """Apply the patches in order; each is applied, or already there (its reverse applies).
+@dataclass(frozen=True, slots=True)
+class FailedPatch:
+    patch: PatchFile
+    tree: str  # that it was tried on
+    finding: Finding
 
-    `source` is a verified one, or one that is being locked. A patch behind a failed one is
-    examined too, unless both touch the same file. Raises: PatchFailed.
+
+def apply(source: SourceTree, patches: Sequence[PatchFile], *, store: GitStore) -> PatchedSource:
+    """Apply the patches in order; each is applied, already there (its reverse applies), or
+    obsolete by the condition that its set declares.
+
+    `source` is a verified one, or one that is being locked. Raises: PatchFailed.
     """
+    done, failed = examine(source, patches, store=store)
+    if failed:
+        raise PatchFailed.of([one.finding for one in failed])
+    return done
+
+
+def examine(
+    source: SourceTree, patches: Sequence[PatchFile], *, store: GitStore
+) -> tuple[PatchedSource, tuple[FailedPatch, ...]]:
+    """What becomes of each patch. One behind a failed patch is examined too, unless both touch
+    the same file."""
     tree = source.tree
     results: list[PatchResult] = []
-    wrong: list[Finding] = []
+    failed: list[FailedPatch] = []
     touched: set[str] = set()  # by patches that failed
     with store.patching(tree) as index:
         for patch in patches:
-            files = diffs.read(patch.data, strip=patch.strip).files
-            if touched & files:
+            if touched & files_of(patch):
                 continue
-            words = index.check(patch.data, strip=patch.strip)
-            if not words:
-                tree = index.apply(patch.data, strip=patch.strip)
-                results.append(PatchResult(patch, "applied", tree))
-            elif _is_there(index, patch):
-                results.append(PatchResult(patch, "already-there", tree))
+            result = _step(patch, source, tree, index, store)
+            if isinstance(result, PatchResult):
+                results.append(result)
+                tree = result.tree
             else:
-                touched |= files
-                wrong.append(_failure(source, tree, patch, words, store))
-    if wrong:
-        raise PatchFailed.of(wrong)
-    return PatchedSource(SourceTree(source.name, tree, source.submodules), tuple(results))
+                touched |= files_of(patch)
+                failed.append(FailedPatch(patch, tree, result))
+    after = SourceTree(source.name, tree, source.submodules)
+    return PatchedSource(after, tuple(results)), tuple(failed)
+
+
+def files_of(patch: PatchFile) -> set[str]:
+    """The files that a patch touches."""
+    if patch.edits:
+        return {edit.file for edit in patch.edits}
+    return diffs.read(patch.data, strip=patch.strip).files
+
+
+def met(condition: Condition, tree: str, *, store: GitStore) -> bool:
+    data = store.blob(tree, condition.file)
+    if condition.absent:
+        return data is None
+    if condition.holds is not None:
+        return data is not None and condition.holds.encode() in data
+    return data is None or (condition.lacks or "").encode() not in data
+
+
+def _step(
+    patch: PatchFile, source: SourceTree, tree: str, index: PatchIndex, store: GitStore
+) -> PatchResult | Finding:
+    when, obsolete_if = patch.options.when, patch.options.obsolete_if
+    if when is not None and not met(when, tree, store=store):
+        return PatchResult(patch, "obsolete", tree)
+    if obsolete_if is not None and met(obsolete_if, tree, store=store):
+        return PatchResult(patch, "obsolete", tree)
+    if patch.edits:
+        return _edits(patch, source, tree, index, store)
+    words = index.check(patch.data, strip=patch.strip)
+    if not words:
+        return PatchResult(patch, "applied", index.apply(patch.data, strip=patch.strip))
+    if not index.check(patch.data, strip=patch.strip, reverse=True):
+        return PatchResult(patch, "already-there", tree)
+    if patch.options.three_way:
+        merged, said = index.merge(patch.data, strip=patch.strip)
+        if merged is not None:
+            return PatchResult(patch, "already-there" if merged == tree else "applied", merged)
+        words = f"{words}\n{said}"
+    return explained(source, tree, patch, words, store)
+
+
+def _edits(
+    patch: PatchFile, source: SourceTree, tree: str, index: PatchIndex, store: GitStore
+) -> PatchResult | Finding:
+    held = {file: store.blob(tree, file) for file in sorted(files_of(patch))}
+    found = edits.edit(patch.edits, held)
+    if found.wrong:
+        return explained(source, tree, patch, "\n".join(found.wrong), store)
+    if found.already_there:
+        return PatchResult(patch, "already-there", tree)
+    for file, data in found.files.items():
+        tree = index.put(file, data)
+    return PatchResult(patch, "applied", tree)
 
 
 def check_locked(patched: PatchedSource, locked: LockedSource, place: Place) -> None:
@@ -99,73 +155,6 @@ def check_locked(patched: PatchedSource, locked: LockedSource, place: Place) -> 
         said = f"{name}: the result is tree {patched.source.tree:.12}, the lock says "
         where = Place(place.file, key=(*place.key, "final", "tree"))
         raise PatchDrift(said + f"{locked.final.tree:.12}", hint=hint, place=where)
-
-
-def _is_there(index: PatchIndex, patch: PatchFile) -> bool:
-    return not index.check(patch.data, strip=patch.strip, reverse=True)
-
-
-def _failure(
-    source: SourceTree, tree: str, patch: PatchFile, words: str, store: GitStore
-) -> Finding:
-    failed = _FAILED.search(words)
-    hunk = _hunk(patch, failed[1], int(failed[2])) if failed else None
-    where = f" at {failed[1]}:{failed[2]}" if failed else ""
-    detail = [words]
-    if hunk is not None:
-        data = store.blob(tree, hunk.file) or b""
-        detail += _around(hunk, data)
-    return Finding(
-        PatchFailed.code,
-        f"{patch.path} does not apply to {source.name}{where}",
-        _hint(source, tree, patch, words, store),
-        "\n".join(detail),
-        Place(Path(patch.path), hunk.line if hunk else None),
-    )
-
-
-def _hunk(patch: PatchFile, file: str, start: int) -> diffs.Hunk | None:
-    hunks = diffs.read(patch.data, strip=patch.strip).hunks
-    return next((h for h in hunks if h.start == start and file.endswith(h.file)), None)
-
-
-def _around(hunk: diffs.Hunk, data: bytes) -> list[str]:
-    """What the target holds where the hunk should have gone."""
-    lines = data.decode("utf-8", "replace").splitlines()
-    held = lines[max(hunk.start - 1, 0) : hunk.start - 1 + min(hunk.length, _SHORT)]
-    if not held:
-        return [f"{hunk.file} has {len(lines)} lines"]
-    shown = [_CONTROL.sub("�", line)[:120] for line in held]
-    return [f"{hunk.file} holds there:"] + [
-        f"{number:>6}  {line}" for number, line in enumerate(shown, hunk.start)
-    ]
-
-
-def _hint(source: SourceTree, tree: str, patch: PatchFile, words: str, store: GitStore) -> str:
-    files = diffs.read(patch.data, strip=patch.strip).files
-    inside = [path for path in source.submodules if any(f.startswith(f"{path}/") for f in files)]
-    if inside:
-        return f"it changes files of the submodule {inside[0]}: patches reach the source only"
-    if absent := _ABSENT.search(words):
-        near = _near(absent[1], store.entries(tree))
-        moved = f"; is it {' or '.join(near)} now?" if near else ""
-        return f"{absent[1]} is gone upstream{moved}"
-    failed = _FAILED.search(words)
-    data = store.blob(tree, failed[1]) if failed else None
-    if failed and data and b"\r\n" in data and b"\r\n" not in patch.data:
-        return f"{failed[1]} has CRLF line ends and the patch has not: make it anew with git diff"
-    return (
-        "its lines changed upstream: make the patch again on the new commit "
-        "(imgbuild patch refresh), or drop it from the series"
-    )
-
-
-def _near(path: str, entries: Sequence[TreeEntry]) -> list[str]:
-    """Where the file may be now: the same name elsewhere, else a like one."""
-    known = [entry.path for entry in entries]
-    base = path.rpartition("/")[2]
-    same = [other for other in known if other.rpartition("/")[2] == base]
-    return (same or difflib.get_close_matches(path, known, n=2, cutoff=0.8))[:2]
 
 
 def _short(text: str) -> str:

@@ -25,7 +25,7 @@ from builder.model.lock import (
 )
 from builder.model.values import GitPin, SourceTree
 from builder.ports import Files, GitStore, PackageIndex, Project, Say
-from builder.steps import identity, patches, staging
+from builder.steps import identity, patches, published, replay, staging, trees
 from builder.steps.sources import resolve_submodules, source_urls
 
 
@@ -71,18 +71,35 @@ def pin(
 
 
 def source(
-    pinned: GitPin, wanted: Source, *, project: Project, store: GitStore, files: Files, say: Say
+    pinned: GitPin,
+    wanted: Source,
+    *,
+    old: LockedSource | None,
+    reachable_from: str | None,
+    lane: Path,
+    project: Project,
+    store: GitStore,
+    files: Files,
+    say: Say,
 ) -> LockedSource:
-    """Lock a source whose pin is in the store: submodules, digests, patches, result trees.
+    """Lock a source whose pin is in the store: pull requests, submodules, digests, patches,
+    result trees. `old` is the older lock's entry when that is kept.
 
-    Raises: PatchFailed, SubmoduleUnfilled and what a fetch of a submodule raises.
+    Raises: ComposeConflict, PatchFailed, SubmoduleUnfilled, PublishedDiffers and what a fetch
+    of a submodule or of a head raises.
     """
     info = store.commit(pinned.commit)
-    submodules = _submodules(pinned, wanted, info.tree, project, store, say)
-    tree = SourceTree(pinned.name, info.tree, _trees(submodules))
-    content = staging.archive(tree, store=store, files=files).sha256
+    composed = replay.composed(
+        pinned, wanted, old, lane=lane, project=project, store=store, files=files, say=say
+    )
+    submodules = _submodules(pinned, wanted, composed.tree, project, store, say)
+    own = trees.before_compose(pinned.name, info.tree, submodules, store=store)
+    content = staging.archive(own, store=store, files=files).sha256
+    tree = SourceTree(pinned.name, composed.tree, _trees(submodules))
     sets = patches.read_sets(wanted.patches, project=project)
     done = patches.apply(tree, sets, store=store)
+    after = [*(p.result_tree for p in composed.pulls), *(p.tree for p in done.patches)]
+    published.check(pinned.name, wanted, pinned.commit, [info.tree, *after], lane=lane, store=store)
     return LockedSource(
         intent=identity.intent(wanted),
         url=wanted.url,
@@ -90,6 +107,9 @@ def source(
         tree=info.tree,
         content=content,
         time=info.time,
+        reachable_from=reachable_from,
+        compose=composed.pulls,
+        delta=composed.delta,
         submodules=submodules,
         patches=tuple(
             LockedPatch(p.patch.path, p.patch.sha256, p.state, p.tree) for p in done.patches
@@ -99,7 +119,14 @@ def source(
 
 
 def dep(
-    pinned: GitPin, wanted: Dep, *, project: Project, store: GitStore, files: Files, say: Say
+    pinned: GitPin,
+    wanted: Dep,
+    *,
+    reachable_from: str | None,
+    project: Project,
+    store: GitStore,
+    files: Files,
+    say: Say,
 ) -> LockedDep:
     info = store.commit(pinned.commit)
     submodules = _submodules(pinned, wanted, info.tree, project, store, say)
@@ -112,6 +139,7 @@ def dep(
         tree=info.tree,
         content=staging.archive(tree, store=store, files=files).sha256,
         time=info.time,
+        reachable_from=reachable_from,
         submodules=submodules,
     )
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from builder.errors import Finding, PatchError, Place
 from builder.model.ids import is_relative_path
+from builder.model.patch_sets import PatchOptions
 from builder.model.values import PatchFile
 from builder.ports import Project
 from builder.steps import diffs
+from builder.steps.patch_files import EDITS, OPTIONS, read_edits, read_options
 
 _LINE = re.compile(r"(\S+)(?:\s+-p(\d{1,2}))?")
-_PATCH_NAMES = (".patch", ".diff")
+_PATCH_NAMES = (".patch", ".diff", EDITS)
 
 
 class PatchSetInvalid(PatchError):
@@ -61,6 +64,8 @@ def read_sets(sets: Sequence[str], *, project: Project) -> tuple[PatchFile, ...]
 
 def findings(patch: PatchFile) -> Iterator[Finding]:
     """What is wrong with a patch that no tree is needed to see."""
+    if patch.edits:
+        return  # read strictly
     form = diffs.read(patch.data, strip=patch.strip)
     file = Path(patch.path)
     if form.crlf_headers:
@@ -96,6 +101,9 @@ def _read_set(folder: str, project: Project, wrong: list[Finding]) -> Iterator[P
             f"{series} is not there", hint="it names the set's patches, one a line, in order"
         )
     listed = parse_series(text.decode("utf-8", "replace"), file=series)
+    beside = Path(folder, OPTIONS)
+    names = [name for name, _ in listed]
+    options = read_options(project.read(str(beside)), beside, names, wrong)
     for name, strip in listed:
         data = project.read(f"{folder}/{name}")
         if data is None:
@@ -103,8 +111,16 @@ def _read_set(folder: str, project: Project, wrong: list[Finding]) -> Iterator[P
             what = f"{series} names {name}, which is not there"
             wrong.append(Finding(PatchSetInvalid.code, what, hint, place=_line(series, text, name)))
             continue
-        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-        yield PatchFile(f"{folder}/{name}", digest, data, strip)
+        patch = PatchFile(
+            f"{folder}/{name}", f"sha256:{hashlib.sha256(data).hexdigest()}", data, strip,
+            options.get(name, PatchOptions()),
+        )  # fmt: skip
+        if name.endswith(EDITS):
+            read = read_edits(data, Path(patch.path), wrong)
+            if read is None:
+                continue
+            patch = replace(patch, edits=read.edit)
+        yield patch
     wrong += _unlisted(folder, text.decode("utf-8", "replace"), project)
 
 

@@ -49,9 +49,10 @@ _CLASSES: Mapping[str, type[SourceError]] = {
 def pins(lane: Lane, lock: Lock, *, root: Path) -> tuple[GitPin, ...]:
     """All commits of a lock, one pin each, sorted by name; mirrors and refs from the lane."""
     found: list[GitPin] = []
-    for locked, wanted in ((lock.sources, lane.sources), (lock.deps, lane.deps)):
-        for name, entry in locked.items():
-            found += _pins_of(name, entry, wanted.get(name), root)
+    for name, source in lock.sources.items():
+        found += _pins_of(name, source, lane.sources.get(name), root)
+    for name, dep in lock.deps.items():
+        found += _pins_of(name, dep, _wanted(name, dep, lane), root)
     merged: dict[str, GitPin] = {}
     for pin in sorted(found, key=lambda pin: pin.name):
         known = merged.get(pin.commit)
@@ -116,6 +117,14 @@ def _pins_of(
     for path, sub in locked.submodules.items():
         urls = (sub.url, *_beside(sub.url, locked.url, mirrors))
         yield GitPin(f"{name}/{path}", _absolute(urls, root), sub.commit)
+
+
+def _wanted(name: str, locked: LockedDep, lane: Lane) -> Dep | None:
+    """The lane's table of a dep; of a derived one, with the mirrors that its set names."""
+    derived = lane.dep_sets.get(locked.from_ or "")
+    if derived is None:
+        return lane.own_deps.get(name)
+    return Dep(locked.url, locked.into, mirrors=derived.mirrors.get(name, ()))
 
 
 def _beside(url: str, parent: str, mirrors: Sequence[str]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import IO
+from typing import IO, cast
 
 from builder.model.lock import LockedDep
 from builder.model.values import Archive, SourceTree, TreeEntry
@@ -59,19 +59,34 @@ def archive(
     return _made(_key("tar", (("", source),), selection), write, files)
 
 
-def content(source: SourceTree, *, store: GitStore, files: Files) -> str:
-    """The sha256 of a whole source's tar, which need not be written for it.
+def content(
+    source: SourceTree,
+    *,
+    store: GitStore,
+    files: Files,
+    only: Sequence[str] = (),
+    without: Sequence[str] = (),
+) -> str:
+    """The sha256 of what `archive` would give, which need not be written for it.
 
     Raises: TreeUnsafe, ObjectDamaged.
     """
-    key = _key("tar", (("", source),), Selection())
-    known = files.recall(key)
-    if known is None:
-        digest = hashlib.sha256()
-        _write_tar(digest.update, [source.name], _members(source, Selection(), store), store)
-        known = f"sha256:{digest.hexdigest()}"
-        files.remember(key, known)
-    return known
+    selection = Selection(tuple(sorted(only)), tuple(sorted(without)))
+
+    def write(digest: _Digest) -> None:
+        _write_tar(digest.write, [source.name], _members(source, selection, store), store)
+
+    return _hashed(_key("tar", (("", source),), selection), write, files)
+
+
+def deps_content(deps: Sequence[tuple[str, SourceTree]], *, store: GitStore, files: Files) -> str:
+    """The sha256 of what `deps_archive` would give. Raises: TreeUnsafe, ObjectDamaged."""
+    ordered = sorted(deps, key=lambda dep: dep[0])
+
+    def write(digest: _Digest) -> None:
+        _write_deps(digest, ordered, store)
+
+    return _hashed(_key("tar.gz", ordered, Selection()), write, files)
 
 
 def deps_trees(deps: Mapping[str, LockedDep]) -> tuple[tuple[str, SourceTree], ...]:
@@ -89,8 +104,7 @@ def deps_archive(
     ordered = sorted(deps, key=lambda dep: dep[0])
 
     def write(out: IO[bytes]) -> None:
-        with StoredGzip(out) as zipped:
-            _write_tar(zipped.write, [i for i, _ in ordered], _all_deps(ordered, store), store)
+        _write_deps(out, ordered, store)
 
     return _made(_key("tar.gz", ordered, Selection()), write, files)
 
@@ -109,6 +123,36 @@ def _made(key: str, write: Callable[[IO[bytes]], None], files: Files) -> Archive
         known, path = files.create(write)
         files.remember(key, known)
     return Archive(known, path.stat().st_size, path, new)
+
+
+class _Digest:
+    """What `content` writes to."""
+
+    def __init__(self) -> None:
+        self._sha256 = hashlib.sha256()
+
+    def write(self, data: bytes) -> None:
+        self._sha256.update(data)
+
+    def __str__(self) -> str:
+        return f"sha256:{self._sha256.hexdigest()}"
+
+
+def _hashed(key: str, write: Callable[[_Digest], None], files: Files) -> str:
+    known = files.recall(key)
+    if known is None:
+        digest = _Digest()
+        write(digest)
+        known = str(digest)
+        files.remember(key, known)
+    return known
+
+
+def _write_deps(
+    out: IO[bytes] | _Digest, ordered: Sequence[tuple[str, SourceTree]], store: GitStore
+) -> None:
+    with StoredGzip(cast("IO[bytes]", out)) as zipped:
+        _write_tar(zipped.write, [i for i, _ in ordered], _all_deps(ordered, store), store)
 
 
 def _key(kind: str, parts: Iterable[tuple[str, SourceTree]], selection: Selection) -> str:

@@ -68,6 +68,11 @@ class DockerEngine:
             found = self._client.image.list(repository)
             return tuple(_described(image) for image in sorted(found, key=lambda i: i.id))
 
+    def history(self, image: str) -> tuple[str, ...]:
+        words = ("history", "--no-trunc", "--format", "{{json .CreatedBy}}", image)
+        lines = docker_cli.run(*words, timeout_s=30).text.splitlines()
+        return tuple(str(json.loads(line)) for line in reversed(lines))
+
     def load(self, archive: Iterator[bytes]) -> None:
         with docker_cli.started(["load", "--quiet"]) as process:
             assert process.stdin is not None
@@ -211,4 +216,12 @@ def _described(image: Image) -> ImageInfo:
         architecture=image.architecture,
         size=image.size,
         created=created.astimezone(UTC).isoformat() if created else "",
+        entrypoint=_words(config.entrypoint),
+        command=_words(config.cmd),
+        user=config.user or "",
+        workdir=str(config.working_dir or ""),
     )
+
+
+def _words(said: Sequence[str] | str | None) -> tuple[str, ...]:
+    return (said,) if isinstance(said, str) else tuple(said or ())

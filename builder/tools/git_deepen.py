@@ -75,7 +75,7 @@ class Deepening:
         return self._boundary
 
     def _fetch(self, tips: Sequence[GitPin], depth: int, say: Say) -> None:
-        self._seed(tips, say)
+        self._seed(tips)
         attempts: list[Attempt] = []
         missing = list(dict.fromkeys((tip.commit, tip.ref) for tip in tips))
         for url in self._urls:
@@ -100,7 +100,7 @@ class Deepening:
         attempts: list[Attempt],
         say: Say,
     ) -> list[tuple[str, str | None]]:
-        """Fetch the tips from one place: all by their ids, else one by one by their refs."""
+        """Fetch the tips from one place: all by their ids, else one by one, by id and ref."""
         deep = "whole" if depth == WHOLE else f"{depth} commits deep"
         way = f"history, {deep}"
         into = [f"{commit}:{_TIPS}/{commit}" for commit, _ in tips]
@@ -110,9 +110,9 @@ class Deepening:
         attempts.append(git_fetch.failure(url, way, done))
         if attempts[-1].why not in (Why.REFUSED, Why.OTHER):
             return tips
-        return [tip for tip in tips if not self._by_ref(url, tip, depth, attempts, say)]
+        return [tip for tip in tips if not self._alone(url, tip, depth, attempts, say)]
 
-    def _by_ref(
+    def _alone(
         self,
         url: str,
         tip: tuple[str, str | None],
@@ -121,7 +121,11 @@ class Deepening:
         say: Say,
     ) -> bool:
         commit, ref = tip
+        done = self._transfer(url, [f"{commit}:{_TIPS}/{commit}"], depth, say)
+        if not done.returncode:
+            return True
         if ref is None:
+            attempts.append(git_fetch.failure(url, f"{commit:.12} by id", done))
             return False
         done = self._transfer(url, [f"{ref}:{_TIPS}/{commit}"], depth, say)
         if done.returncode:
@@ -134,7 +138,7 @@ class Deepening:
         git_quarantine.write(self._folder / _TIPS / commit, f"{commit}\n")
         return True
 
-    def _seed(self, tips: Sequence[GitPin], say: Say) -> None:
+    def _seed(self, tips: Sequence[GitPin]) -> None:
         """Take from the store what it has of the tips, so that no server sends it again."""
         new = [
             tip.commit
@@ -143,7 +147,7 @@ class Deepening:
         ]
         if new:
             into = [f"{commit}:{_TIPS}/{commit}" for commit in dict.fromkeys(new)]
-            self._transfer(str(self._store), into, 1, say)
+            self._transfer(str(self._store), into, 1, lambda _: None)
 
     def _transfer(
         self, url: str, refspecs: Sequence[str], depth: int, say: Say

@@ -4,7 +4,7 @@ The store holds commits without parents (depth 1), which is all that a build rea
 for merge bases, for what lies between two pins or for the ref that reaches a commit needs
 parents. They are fetched here, deeper and deeper until the answer is proven, and kept; what is
 locked then needs no history again. Whole objects, never `--filter`: a partial repository would
-fetch blobs on its own in the middle of a merge (docs/decisions/0006-history.md).
+fetch blobs on its own in the middle of a merge (docs/decisions/0007-history.md).
 
 Proof. Let H be the commits at the boundary, whose parents are not here. Commits that are not
 ancestors of a merge base that was found must hold none of H: all that lies behind the boundary
@@ -17,11 +17,11 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from builder.errors import ToolFailed
+from builder.errors import SourceError, ToolFailed
 from builder.model.merges import CommitRange, Merged
 from builder.model.values import CommitInfo, GitPin
 from builder.ports import Say
-from builder.tools import git_deepen, git_env, git_merge, git_patch, process
+from builder.tools import git_culprit, git_deepen, git_env, git_merge, git_patch, process
 from builder.tools.git_deepen import BOUND, WHOLE
 
 LIMIT_S = 600.0
@@ -90,16 +90,33 @@ class HistoryFolder:
     def commits(self, old: GitPin, new: GitPin, *, limit: int, say: Say) -> CommitRange:
         """What `new` has and `old` has not."""
         with self._deep.held():
-            complete = False
-            for _ in self._deep.steps([old, new], BOUND, say):
-                complete = not self._hidden([new.commit], [old.commit])
-                if complete:
-                    break
+            complete = seen = False
+            try:
+                for _ in self._deep.steps([old, new], BOUND, say):
+                    complete, seen = not self._hidden([new.commit], [old.commit]), True
+                    if complete:
+                        break
+            except SourceError:
+                if not seen:
+                    raise
             rewritten = not self._is_ancestor(old.commit, new.commit)
             found = self._git("rev-list", "--count", new.commit, f"^{old.commit}").text
             words = ("log", "-z", f"--max-count={limit}", f"--format={_FORMAT}", "--no-mailmap")
             log = self._git(*words, "--encoding=UTF-8", new.commit, f"^{old.commit}").text
         return CommitRange(tuple(_infos(log)), int(found), complete, rewritten)
+
+    def breaking(
+        self, old: GitPin, new: GitPin, patch: bytes, *, strip: int, paths: Sequence[str], say: Say
+    ) -> CommitInfo | None:
+        """The commit at which a patch applies no longer."""
+        with self._deep.held():
+            for _ in self._deep.steps([old, new], BOUND, say):
+                if not self._hidden([new.commit], [old.commit]):
+                    break
+            words = ("--topo-order", "--reverse", f"--format={_FORMAT}", "--no-mailmap")
+            between = (new.commit, f"^{old.commit}", "--", *(f":(literal){p}" for p in paths))
+            log = self._git("log", "-z", *words, "--encoding=UTF-8", *between).text
+            return git_culprit.first_bad(list(_infos(log)), patch, strip, self.git_dir)
 
     def _bases(self, ours: Sequence[str], theirs: str) -> tuple[str, ...] | None:
         """The merge bases, or None while the boundary may hide one.

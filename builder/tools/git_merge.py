@@ -15,7 +15,7 @@ import contextlib
 import hashlib
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from builder.model.merges import FileChange, MergeConflict, Merged
@@ -55,7 +55,8 @@ def merge_commits(git_dir: Path, ours: str, theirs: str, *, also: Sequence[Path]
     if done.returncode not in (0, 1) or not done.stdout:
         raise process.failed(done)
     tree, *fields = done.stdout.split(b"\0")
-    conflicts = _conflicts(fields) if done.returncode else ()
+    sides = {ours: "what was composed", theirs: "the pull request"}
+    conflicts = _conflicts(fields, sides) if done.returncode else ()
     return Merged(tree.decode().strip(), tuple(_held(tree.decode(), conflicts, env)))
 
 
@@ -105,10 +106,10 @@ def _git(env: dict[str, str], words: Sequence[str], *, check: bool = True) -> pr
     )
 
 
-def _conflicts(fields: Sequence[bytes]) -> Iterator[MergeConflict]:
+def _conflicts(fields: Sequence[bytes], sides: Mapping[str, str]) -> Iterator[MergeConflict]:
     """Read what follows the tree: the conflicted entries, an empty field, the messages.
 
-    A message is: number of paths, the paths, its kind, its words.
+    A message is: number of paths, the paths, its kind, its words, where a commit is a side.
     """
     rest = iter(fields[list(fields).index(b"") + 1 :])
     for count in rest:
@@ -118,7 +119,9 @@ def _conflicts(fields: Sequence[bytes]) -> Iterator[MergeConflict]:
         kind, words = next(rest).decode("utf-8", "replace"), next(rest).decode("utf-8", "replace")
         if kind.startswith("CONFLICT"):
             path = paths[0].decode("utf-8", "replace")
-            yield MergeConflict(path, kind, words.strip())
+            for name, side in sides.items():
+                words = words.replace(name, side)
+            yield MergeConflict(path, kind, words.partition("  Version ")[0].strip())
 
 
 def _held(

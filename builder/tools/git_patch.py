@@ -31,6 +31,26 @@ class TemporaryIndex:
         self._git((*_apply(strip), "-"), patch)
         return self._git(("git", "write-tree")).text.strip()
 
+    def merge(self, patch: bytes, *, strip: int) -> tuple[str | None, str]:
+        """Merge what does not apply as it stands; the index is as it was when it conflicts."""
+        before = self._git(("git", "write-tree")).text.strip()
+        done = self._git((*_apply(strip), "--3way", "-"), patch, check=False)
+        if not done.returncode:
+            return self._git(("git", "write-tree")).text.strip(), ""
+        self._git(("git", "read-tree", before))
+        return None, git_words.shown(done.complaint)
+
+    def put(self, path: str, data: bytes, *, executable: bool | None = None) -> str:
+        """Write a file into the index, its mode kept unless it is given; the tree."""
+        entry = self._git(("git", "ls-files", "--stage", "-z", "--", f":(literal){path}")).text
+        mode = entry[:6] or "100644"
+        if executable is not None:
+            mode = "100755" if executable else "100644"
+        blob = self._git(("git", "hash-object", "-w", "--stdin"), data).text.strip()
+        line = f"{mode} {blob}\t{path}\0".encode("utf-8", "surrogateescape")
+        self._git(("git", "update-index", "-z", "--add", "--index-info"), line)
+        return self._git(("git", "write-tree")).text.strip()
+
     def _git(
         self, argv: tuple[str, ...], stdin: bytes = b"", *, check: bool = True
     ) -> process.Completed:

@@ -28,6 +28,11 @@ class ProjectFolder:
             hint="change into the project, or name it: imgbuild -C FOLDER …",
         )
 
+    def lanes(self) -> tuple[str, ...]:
+        """All lanes of the project, sorted."""
+        found = self.files("locks") or ()
+        return tuple(p[:-5] for p, _ in found if p.endswith(".toml") and "/" not in p)
+
     def read(self, path: str) -> bytes | None:
         try:
             return (self.root / path).read_bytes()
@@ -36,12 +41,8 @@ class ProjectFolder:
 
     def write(self, path: str, data: bytes) -> None:
         target = self.root / path
-        beside = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            beside.write_bytes(data)
-            beside.replace(target)
-        finally:
-            beside.unlink(missing_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(target, data)
 
     def files(self, folder: str) -> tuple[tuple[str, bool], ...] | None:
         top = self.root / folder
@@ -49,12 +50,22 @@ class ProjectFolder:
             return None
         found: list[tuple[str, bool]] = []
         for parent, folders, names in os.walk(top):
-            folders[:] = sorted(f for f in folders if not _dropping(f))
-            found += [_entry(Path(parent) / n, top) for n in sorted(names) if not _dropping(n)]
+            folders[:] = sorted(f for f in folders if not dropping(f))
+            found += [_entry(Path(parent) / n, top) for n in sorted(names) if not dropping(n)]
         return tuple(sorted(found))
 
 
-def _dropping(name: str) -> bool:
+def replace_file(target: Path, data: bytes) -> None:
+    """Write beside the target, then rename."""
+    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        beside.write_bytes(data)
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def dropping(name: str) -> bool:
     return name in _DROPPINGS or name.startswith("._") or name.endswith((".pyc", ".swp", "~"))
 
 

@@ -66,7 +66,9 @@ def copy_project(to: Path) -> Path:
     for part in PARTS:
         shutil.copytree(ROOT / part, to / part, symlinks=True)
     for lock in (to / "locks").glob("*"):
-        if lock.stem != "demo":
+        if lock.is_dir():
+            shutil.rmtree(lock)
+        elif lock.stem != "demo":
             lock.unlink()
     return to
 

@@ -130,8 +130,13 @@ def broken(place: Workplace, *changes: tuple[str, str]) -> str:
 
 
 def test_another_architecture_in_one_stage(workplace: Workplace) -> None:
+    flags = "-gencode=arch=compute_120a,code=sm_120a"  # preflight does not read Makefiles
     said = broken(
-        workplace, ("TORCH_CUDA_ARCH_LIST=${TORCH_CUDA_ARCH_LIST}", "TORCH_CUDA_ARCH_LIST=12.0a")
+        workplace,
+        (
+            "    make -C /src/kern",
+            f"    sed -i 's/[$][$]gencode/{flags}/' /src/kern/Makefile && make -C /src/kern",
+        ),
     )
     assert "error[gate-cuda-arch]" in said
     assert "sm_120a" in said
@@ -139,10 +144,24 @@ def test_another_architecture_in_one_stage(workplace: Workplace) -> None:
     assert "error[gate-link]" not in said
 
 
+def test_another_architecture_in_the_dockerfile_is_found_before_the_build(
+    workplace: Workplace,
+) -> None:
+    workplace.edit(
+        DOCKERFILE,
+        ("TORCH_CUDA_ARCH_LIST=${TORCH_CUDA_ARCH_LIST}", "TORCH_CUDA_ARCH_LIST=12.0a"),
+    )
+    workplace.good("lock", "demo")
+    done = workplace.run("build", "demo")
+    assert done.code == 3
+    assert "error[arch-differs]: stage kern-cuda compiles with make for '12.0a'" in done.err
+    assert docker("images", "-q", repository(workplace)) == ""
+
+
 def test_without_the_headers_of_liburing(workplace: Workplace) -> None:
     said = broken(
         workplace,
-        (" /debs/liburing-dev_*.deb", ""),
+        ("    ldconfig &&", "    dpkg --purge liburing-dev && ldconfig &&"),
         ("liburing2 liburing-dev &&", "liburing2 &&"),
     )
     assert "error[gate-package]" in said

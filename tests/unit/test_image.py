@@ -80,16 +80,43 @@ def test_arguments_are_explicit() -> None:
         "TORCH_CUDA_ARCH_LIST": "12.1a",
         "SOURCE_DATE_EPOCH": "1757692800",
         "BASE_RUN_TIME": "imgbuild-base:abc",
+        "LANE": "demo",
         "KERN_COMMIT": HEX,
+        "KERN_NATIVE": HEX[:16],
+        "KERN_VERSION": "0.1.dev0+demo.abababab",
         "MY_LIB_X_COMMIT": HEX,
+        "MY_LIB_X_NATIVE": HEX[:16],
+        "MY_LIB_X_VERSION": "0.1.dev0+demo.abababab",
     }
+
+
+@pytest.mark.parametrize(
+    ("escape", "line"),
+    [
+        (b"", rb'ENV A="b\\c\"\$d`"'),
+        (b"# escape=`\n", rb'ENV A="b\c`"`$d``"'),
+    ],
+)
+def test_the_environment_of_a_lane(escape: bytes, line: bytes) -> None:
+    built = dockerfile(escape + b"FROM scratch\n", env={"B": "", "A": 'b\\c"$d`'})
+    added = built.partition(b"FROM scratch")[2]
+    assert line + b'\nENV B=""\n' in added
+    assert added.endswith(b"\nCOPY imgbuild/ /\n")
+
+
+@pytest.mark.parametrize(("name", "value"), [("HF_TOKEN", "x"), ("A", "b\nc")])
+def test_an_environment_that_no_image_may_have(name: str, value: str) -> None:
+    with pytest.raises(BuildArgInvalid) as refused:
+        build_args(replace(LANE, env={name: value}), LOCK, {})
+    (found,) = refused.value.findings
+    assert found.place == Place(LANE.path, key=("env", name))
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         ("TORCH_CUDA_ARCH_LIST", "12.0"), ("SOURCE_DATE_EPOCH", "0"), ("BASE_RUNTIME", "x"),
-        ("KERN_COMMIT", "x"), ("HF_TOKEN", "x"), ("API_KEY", "x"), ("DB_PASSWORD", "x"),
+        ("KERN_VERSION", "x"), ("HF_TOKEN", "x"), ("API_KEY", "x"), ("DB_PASSWORD", "x"),
         ("MY_SECRET_2", "x"), ("INDEX", "https://user:pw@example.org/simple"),
         ("X", "ghp_0123456789abcdef"),
     ],

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from builder.cli import progress, wiring
-from builder.cli.options import emit, json_option, lane_argument, reported
+from builder.cli import progress, verdicts, wiring
+from builder.cli.options import emit, json_option, junit_option, lane_argument, reported
+from builder.errors import Finding, ImgbuildError
+from builder.model.values import Verdict
 from builder.pipeline.build import Options, build
 from builder.pipeline.lock import lock
 
@@ -19,6 +23,7 @@ from builder.pipeline.lock import lock
 @click.option("--no-cache", is_flag=True, help="Run every step of the Dockerfile again.")
 @click.option("--force", is_flag=True, help="Build although the image is there.")
 @click.option("--platform", metavar="linux/ARCH", help="Default: the engine's own.")
+@junit_option
 @json_option
 @click.pass_obj
 def command(
@@ -28,6 +33,7 @@ def command(
     no_cache: bool,
     force: bool,
     platform: str | None,
+    junit: Path | None,
     as_json: bool,
 ) -> None:
     """Build LANE from its lock: fetch, verify, patch, preflight, stage, build, gates, label.
@@ -35,7 +41,7 @@ def command(
     Says so and stops early when the image of these inputs is there. A failed run leaves its
     record and log (imgbuild history); the same command goes on from what is done.
     """
-    with reported(as_json=as_json):
+    with reported(as_json=as_json), told(junit, f"build of {lane}") as judged:
         project = wiring.project(folder)
         shown = progress.progress()
         tools = wiring.sources(project)
@@ -49,7 +55,25 @@ def command(
             engine=wiring.engine(),
             records=wiring.records(),
             progress=shown,
+            judged=judged.extend,
             **tools,
         )
     if as_json:
         emit(asdict(record))
+
+
+@contextmanager
+def told(junit: Path | None, suite: str) -> Iterator[list[Verdict]]:
+    """The list that verdicts are put into; at the end they are written, with what was found."""
+    heard: list[Verdict] = []
+    findings: tuple[Finding, ...] = ()
+    try:
+        yield heard
+    except ImgbuildError as error:
+        findings = tuple(f for f in error.findings if f.level == "error")
+        raise
+    finally:
+        if junit is not None:
+            failed = any(not verdict.passed for verdict in heard)
+            data = verdicts.junit(suite, heard, () if failed else findings)
+            verdicts.write_junit(junit, data)

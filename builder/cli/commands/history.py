@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -22,7 +22,13 @@ from builder.model.values import Record
 @click.pass_obj
 def command(folder: Path, lane: str | None, count: int, run: str | None, as_json: bool) -> None:  # noqa: ARG001
     """List the builds on this machine, of LANE or of all lanes."""
-    records = wiring.records().runs(lane)
+    kept = wiring.records()
+    records = tuple(
+        replace(record, outcome="killed")
+        if record.outcome == "running" and kept.ended(record.lane, record.id)
+        else record
+        for record in kept.runs(lane)
+    )
     if run is not None:
         _one(records, run, as_json=as_json)
         return

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from builder.cli import progress, wiring
+from builder.cli import changes_text, findings, progress, wiring
 from builder.cli.options import emit, json_option, lane_argument, reported, result
 from builder.cli.text import one_line
 from builder.pipeline.lock import LockReport, lock
@@ -42,9 +42,14 @@ def command(folder: Path, lane: str, names: tuple[str, ...], update: bool, as_js
 
 
 def _show(report: LockReport, *, as_json: bool) -> None:
+    for line in findings.lines(report.warnings):
+        click.echo(line, err=True)
     if as_json:
         changes = [{"key": k, "before": b, "after": a} for k, b, a in report.changes]
-        emit(result({"lane": report.lane.name, "written": report.written, "changes": changes}))
+        extra = {"lane": report.lane.name, "written": report.written, "changes": changes}
+        warned = [findings.finding_json(warning) for warning in report.warnings]
+        moved = report.moved.plain() if report.moved is not None else None
+        emit({**result(extra), "findings": warned, "moved": moved})
         return
     for key, before, after in report.changes:
         if before is None:
@@ -55,6 +60,10 @@ def _show(report: LockReport, *, as_json: bool) -> None:
             click.echo(f"~ {key}: {_short(before)} → {_short(after)}")
         else:
             click.echo(f"~ {key}")
+
+    if report.moved is not None:
+        for line in changes_text.lines(report.moved):
+            click.echo(line)
 
 
 def _short(value: str | int) -> str:

@@ -1,22 +1,33 @@
-"""imgbuild verify-lock"""
+"""imgbuild verify-lock
+
+Answers from a stamp before anything else is imported: see tools/stamps.py.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from builder.cli import findings, progress, wiring
+from builder.cli import wiring
 from builder.cli.options import emit, json_option
-from builder.pipeline.verify import Proof, verify_lock
-from builder.steps import lanes
+from builder.pipeline.proof import Proof
+
+if TYPE_CHECKING:
+    from builder.tools.project import ProjectFolder
+    from builder.tools.stamps import Stamps
 
 
 @click.command()
 @click.argument("lane", nargs=-1)
 @click.option("--offline", is_flag=True, help="Look only at what this machine has.")
+@click.option(
+    "--deep", is_flag=True,
+    help="Hash every object and merge every composition again, whatever was proven before.",
+)  # fmt: skip
 @click.option(
     "--annotate/--no-annotate", default=None,
     help="Write GitHub annotations; the default is on inside a GitHub workflow.",
@@ -29,43 +40,60 @@ def command(
     folder: Path,
     lane: tuple[str, ...],
     offline: bool,
+    deep: bool,
     annotate: bool | None,
     as_json: bool,
 ) -> None:
     """Prove the locks of LANEs (of all, when none is named), without Docker.
 
-    Ends with 3 when a lane or lock is wrong, 4 when a source is not what the lock says,
-    5 for a patch, 7 for a marker; with several lanes, with the first of these that was met.
+    What was proven is remembered, and holds as long as lane, lock, patches, image folder and
+    store are the same; registries and indexes are asked again after a day.
+
+    Ends with 3 when a lane or lock is wrong, 4 when a source, a base or a wheel is not what
+    the lock says, 5 for a patch, 7 for a marker; with several lanes, with the first of these
+    that was met.
     """
     project = wiring.project(folder)
-    names = lane or lanes.names(project)
-    proofs = [
-        verify_lock(
-            name, offline=offline, project=project, store=wiring.store(),
-            files=wiring.files(), progress=progress.progress(),
-        )
-        for name in names
-    ]  # fmt: skip
+    stamps = wiring.stamps(project)
+    names = lane or project.lanes()
+    proofs = [_proof(name, project, stamps, offline=offline, deep=deep) for name in names]
     if as_json:
         emit([_json(proof) for proof in proofs])
     else:
         _text(proofs)
     if annotate if annotate is not None else bool(os.environ.get("GITHUB_ACTIONS")):
-        for proof in proofs:
-            for found in proof.findings:
-                sys.stderr.write(findings.annotation(found) + "\n")
+        _annotate(proofs)
     ctx.exit(next((p.exit_code for p in proofs if p.exit_code), 0))
+
+
+def _proof(
+    name: str, project: ProjectFolder, stamps: Stamps, *, offline: bool, deep: bool
+) -> Proof:
+    known = None if deep else stamps.recall(name, online=not offline)
+    if known is not None:
+        return Proof.stamped(name, *known)
+    from builder.pipeline.verify import verify_lock
+
+    watch, tools = wiring.proving(project)
+    proof = verify_lock(name, tools, offline=offline, deep=deep)
+    if not proof.findings:
+        stamps.keep(name, watch.seen, proof.answer, online=not offline)
+    return proof
 
 
 def _text(proofs: list[Proof]) -> None:
     for proof in proofs:
-        for line in findings.lines(proof.findings):
-            click.echo(line, err=True)
+        if proof.findings:
+            from builder.cli import findings
+
+            for line in findings.lines(proof.findings):
+                click.echo(line, err=True)
         for what in proof.unchecked:
             click.echo(f"  not checked: {what}", err=True)
-    good = [proof for proof in proofs if not proof.findings]
-    for proof in good:
-        click.echo(f"{proof.lane}: the lock holds, build {proof.build_id[:12]}")
+    for proof in proofs:
+        if not proof.findings:
+            since = "" if proof.age_s is None else f" (proven {_ago(proof.age_s)}, all is the same)"
+            click.echo(f"{proof.lane}: the lock holds, build {proof.build_id[:12]}{since}")
     for proof in proofs:
         if proof.findings:
             click.echo(f"{proof.lane}: {len(proof.findings)} findings, exit {proof.exit_code}")
@@ -73,7 +101,24 @@ def _text(proofs: list[Proof]) -> None:
         click.echo("no lanes: locks/ holds no .toml file")
 
 
+def _ago(seconds: int) -> str:
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {unit} ago"
+    return f"{seconds} s ago"
+
+
+def _annotate(proofs: list[Proof]) -> None:
+    from builder.cli import findings
+
+    for proof in proofs:
+        for found in proof.findings:
+            sys.stderr.write(findings.annotation(found) + "\n")
+
+
 def _json(proof: Proof) -> dict[str, object]:
+    from builder.cli import findings
+
     return {
         "lane": proof.lane,
         "ok": not proof.findings,
@@ -81,4 +126,5 @@ def _json(proof: Proof) -> dict[str, object]:
         "build-id": proof.build_id or None,
         "findings": [findings.finding_json(found) for found in proof.findings],
         "unchecked": list(proof.unchecked),
+        "proven-seconds-ago": proof.age_s,
     }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from builder.errors import ToolFailed
-from builder.model.values import ScriptResult, Verdict
+from builder.model.values import ImageInfo, ScriptResult, Verdict
 from builder.ports import Engine
 from builder.steps.gates import script
 from builder.steps.gates.files import read_files
@@ -18,6 +18,7 @@ from builder.steps.gates.gate import (
     Gate,
     LaneFacts,
     Probe,
+    Search,
     Seen,
     last_line,
     one_line,
@@ -37,6 +38,14 @@ class _Needs:
     blind: CouldNotLook | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the engine says of the image, as far as any gate wants it."""
+
+    image: ImageInfo | None = None
+    history: tuple[str, ...] = ()
+
+
 def examine(
     gates: Sequence[Gate], image: str, *, engine: Engine, facts: LaneFacts
 ) -> tuple[Verdict, ...]:
@@ -46,42 +55,72 @@ def examine(
     network and a read-only root; nothing is left behind.
     """
     unique = tuple(dict.fromkeys(gates))
-    needs = _look(unique, image, engine)
-    verdicts = tuple(verdict for need in needs for verdict in _verdicts(need, facts))
+    told = _tell(unique, image, engine)
+    needs = _look(unique, image, engine, facts)
+    verdicts = tuple(verdict for need in needs for verdict in _verdicts(need, facts, told))
     if verdicts:
         return verdicts
     return (Verdict("gates", "the image", True, "no gate asks for anything in the image"),)
 
 
-def _look(gates: Sequence[Gate], image: str, engine: Engine) -> list[_Needs]:
+def _tell(gates: Sequence[Gate], image: str, engine: Engine) -> _Told:
+    wanted = {want for gate in gates for want in gate.wants}
+    if not wanted:
+        return _Told()
+    found = engine.image(image)
+    return _Told(found, engine.history(image) if found and "history" in wanted else ())
+
+
+def _look(gates: Sequence[Gate], image: str, engine: Engine, facts: LaneFacts) -> list[_Needs]:
     probes = [gate.probes() for gate in gates]
     searches = [gate.searches() for gate in gates]
     answers, no_answer = _ask([p for some in probes for p in some], image, engine)
-    files: Sequence[tuple[Seen, ...]] = ()
-    unread: CouldNotLook | None = None
-    try:
-        files = read_files([s for some in searches for s in some], image, engine=engine)
-    except CouldNotLook as why:
-        unread = why
-    except ToolFailed as why:
-        unread = CouldNotLook(f"the image's files cannot be read: {why}")
+    files, unread = _read([s for some in searches for s in some], image, engine, facts)
     needs, p, s = [], 0, 0
-    for gate, asked, wanted in zip(gates, probes, searches, strict=True):
-        mine = tuple(answers[p : p + len(asked)])
-        silent = no_answer if any(answer is None for answer in mine) else None
-        blind = silent or (unread if wanted else None)
-        needs.append(_Needs(gate, asked, mine, tuple(files[s : s + len(wanted)]), blind))
-        p, s = p + len(asked), s + len(wanted)
+    for gate, mine, wanted in zip(gates, probes, searches, strict=True):
+        heard = tuple(answers[p : p + len(mine)])
+        silent = no_answer if any(answer is None for answer in heard) else None
+        blind = silent or next((unread[w.base] for w in wanted if w.base in unread), None)
+        needs.append(_Needs(gate, mine, heard, tuple(files[s : s + len(wanted)]), blind))
+        p, s = p + len(mine), s + len(wanted)
     return needs
 
 
-def _verdicts(need: _Needs, facts: LaneFacts) -> tuple[Verdict, ...]:
+def _read(
+    searches: Sequence[Search], image: str, engine: Engine, facts: LaneFacts
+) -> tuple[list[tuple[Seen, ...]], dict[str, CouldNotLook]]:
+    """What each search found, and the images (as searches name them) that were not read."""
+    found: list[tuple[Seen, ...]] = [() for _ in searches]
+    unread: dict[str, CouldNotLook] = {}
+    for base in dict.fromkeys(search.base for search in searches):
+        at = [i for i, search in enumerate(searches) if search.base == base]
+        name = facts.bases.get(base) if base else image
+        try:
+            if name is None:
+                raise CouldNotLook(
+                    f"which image base {base} is, is not known here",
+                    hint="it is when the lane is locked for this engine's platform",
+                )
+            seen = read_files([searches[i] for i in at], name, engine=engine)
+        except CouldNotLook as why:
+            unread[base] = why
+        except ToolFailed as why:
+            whose = f"base {base}'s" if base else "the image's"
+            unread[base] = CouldNotLook(f"{whose} files cannot be read: {why}")
+        else:
+            for i, files in zip(at, seen, strict=True):
+                found[i] = files
+    return found, unread
+
+
+def _verdicts(need: _Needs, facts: LaneFacts, told: _Told) -> tuple[Verdict, ...]:
     try:
         if need.blind is not None:
             raise need.blind
         names = [probe.name for probe in need.probes]
         answers = {n: a for n, a in zip(names, need.answers, strict=True) if a is not None}
-        return need.gate.judge(Evidence(facts, answers, need.files))
+        files = need.files
+        return need.gate.judge(Evidence(facts, answers, files, told.image, told.history))
     except CouldNotLook as why:
         seen = f"could not look: {why.why}"
         return (need.gate.failed(seen, why.hint, detail=why.detail),)

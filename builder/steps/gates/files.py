@@ -64,10 +64,10 @@ def read_files(
 def _entry(
     file: ImageFile, content: IO[bytes] | None, wishes: Sequence[_Wish], state: _Pass
 ) -> None:
+    takers = [wish for wish in wishes if wish.search.glob.matches(file.path)]
     if file.kind == "link":
         state.links.add(file.path)
-        return
-    takers = [wish for wish in wishes if wish.search.glob.matches(file.path)]
+        takers = [wish for wish in takers if wish.search.links]
     if file.kind == "hardlink":
         for wish in takers:
             _same_content(file, wish, state)

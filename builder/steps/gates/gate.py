@@ -2,19 +2,20 @@
 
 A kind is a frozen dataclass in a module of its own, whose fields are the keys of its table,
 and one line in `table.GATES`. Its need is a probe (sh, run in the image) or a search (files,
-read out of the image); `examine` brings both, for all gates at once. What a kind may want
-besides (the image's config, the build log, the wheels that were built) becomes a further
-field of `Evidence` or `LaneFacts`.
+read out of the image); `examine` brings both, for all gates at once. What the engine says of
+the image is in `Evidence.image` for a kind that wants it; what the lane and its build know
+(locked wheels, sources, logs, the former image) is in `LaneFacts`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
-from builder.model.values import ImageFile, Verdict
+from builder.model.values import ImageFile, ImageInfo, Verdict
 from builder.steps.gates.glob import Glob
 
 
@@ -64,10 +65,12 @@ class Start(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Files of the image that a gate reads."""
+    """Files of the image that a gate reads, or of another one that the engine has."""
 
     glob: Glob
     start: Start
+    links: bool = False  # symlinks that match are seen too, with the value None
+    base: str = ""  # a base of the lane, instead of the image
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +83,15 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class LaneFacts:
-    """What a lane says that makes a verdict's hint exact."""
+    """What a lane and its build know. A kind that needs what is not here could not look."""
 
     lane: str = ""
     cuda_arch_list: str = ""
+    wheels: Mapping[str, Path] = field(default_factory=dict)  # distribution -> the locked file
+    sources: Callable[[str], Mapping[str, str] | None] | None = None  # name -> (path -> sha256)
+    logs: tuple[Path, ...] = ()  # of the image's build, then of the lane's builds before it
+    former: ImageInfo | None = None  # the image that the lane's tag names now
+    bases: Mapping[str, str] = field(default_factory=dict)  # name -> how the engine knows it
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +101,8 @@ class Evidence:
     facts: LaneFacts = LaneFacts()
     answers: Mapping[str, Answer] = field(default_factory=dict)  # by the probe's name
     files: tuple[tuple[Seen, ...], ...] = ()  # for each search, sorted by path
+    image: ImageInfo | None = None  # for a kind that wants its config
+    history: tuple[str, ...] = ()  # for a kind that wants it: what made each layer
 
     def answer(self, probe: str) -> Answer:
         """Raises: CouldNotLook, when the probe did not end in its time."""
@@ -104,6 +114,13 @@ class Evidence:
                 detail=answer.stdout + answer.stderr,
             )
         return answer
+
+    @property
+    def config(self) -> ImageInfo:
+        """What the engine says of the image. Raises: CouldNotLook."""
+        if self.image is None:
+            raise CouldNotLook("the engine does not know the image")
+        return self.image
 
 
 class Fault(NamedTuple):
@@ -119,6 +136,7 @@ class Gate(ABC):
 
     __slots__ = ()
     kind: ClassVar[str]
+    wants: ClassVar[frozenset[Literal["config", "history"]]] = frozenset()
 
     @property
     @abstractmethod

@@ -11,22 +11,46 @@ from builder.errors import Finding
 from builder.model.schema import KeyPath, RawTable, Reader
 from builder.steps.gates.command import Command
 from builder.steps.gates.cuda_arch import CudaArch
+from builder.steps.gates.entrypoint import Entrypoint
+from builder.steps.gates.env import Env
 from builder.steps.gates.file import File
 from builder.steps.gates.gate import Gate
+from builder.steps.gates.headers import Headers
+from builder.steps.gates.label import Label
+from builder.steps.gates.layers import Layers
 from builder.steps.gates.link import Link
+from builder.steps.gates.log import Log
 from builder.steps.gates.marker import Marker
 from builder.steps.gates.package import Package
 from builder.steps.gates.pkg_config import PkgConfig
+from builder.steps.gates.ptxas import Ptxas
 from builder.steps.gates.python import Python
+from builder.steps.gates.python_attr import PythonAttr
+from builder.steps.gates.secrets import Secrets
+from builder.steps.gates.size import Size
+from builder.steps.gates.user import User
+from builder.steps.gates.wheel_record import WheelRecord
 
 GATES: Mapping[str, type[Gate]] = {
     "marker": Marker,
     "package": Package,
     "file": File,
     "python": Python,
+    "python-attr": PythonAttr,
+    "wheel-record": WheelRecord,
     "link": Link,
+    "headers": Headers,
     "pkg-config": PkgConfig,
     "cuda-arch": CudaArch,
+    "ptxas": Ptxas,
+    "env": Env,
+    "label": Label,
+    "entrypoint": Entrypoint,
+    "user": User,
+    "size": Size,
+    "secrets": Secrets,
+    "layers": Layers,
+    "log": Log,
     "command": Command,
 }
 
@@ -42,7 +66,7 @@ def parse(
 ) -> Parsed:
     """The gates of a file's `[[gates]]` tables, and all that is wrong with them.
 
-    With `sources`, a marker must name one of them. Findings have the code "gates".
+    With `sources`, a gate on a source must name one of them. Findings have the code "gates".
     """
     reader = Reader(file, "gates")
     gates = []
@@ -85,8 +109,9 @@ def _kind(reader: Reader, table: RawTable, at: KeyPath) -> type[Gate] | None:
 
 
 def _source(reader: Reader, gate: Gate, sources: Collection[str] | None, at: KeyPath) -> None:
-    if not isinstance(gate, Marker) or sources is None or gate.source in ("", *sources):
+    named = gate.source if isinstance(gate, Marker | WheelRecord) else ""
+    if sources is None or not named or named in sources:
         return
-    near = difflib.get_close_matches(gate.source, sources, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(named, sources, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]!r}?" if near else f"sources: {', '.join(sorted(sources))}"
-    reader.report((*at, "source"), f"the lane has no source {gate.source!r}", hint)
+    reader.report((*at, "source"), f"the lane has no source {named!r}", hint)

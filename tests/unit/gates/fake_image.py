@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
-from builder.model.values import ImageFile, ScriptResult
+from builder.model.values import ImageFile, ImageInfo, ScriptResult
 from builder.steps.gates.glob import is_below
 
 
@@ -33,13 +33,22 @@ Content = bytes | To | Same | None  # None: a folder
 
 @dataclass
 class FakeImage:
-    """The two methods of ports.Engine that gates use."""
+    """The methods of ports.Engine that gates use; `bases` are images beside it, by name."""
 
     files: Mapping[str, Content] = field(default_factory=dict)
     shell: Sequence[str] = ("sh",)
     script_ends: Exception | ScriptResult | None = None
     reads: list[tuple[str, ...]] = field(default_factory=list)
     scripts: list[str] = field(default_factory=list)
+    info: ImageInfo | None = None
+    made_by: tuple[str, ...] = ()
+    bases: Mapping[str, FakeImage] = field(default_factory=dict)
+
+    def image(self, reference: str) -> ImageInfo | None:
+        return self.info
+
+    def history(self, image: str) -> tuple[str, ...]:
+        return self.made_by
 
     def run_script(self, image: str, script: str, *, timeout_s: float) -> ScriptResult:
         self.scripts.append(script)
@@ -57,7 +66,8 @@ class FakeImage:
         self, image: str, roots: Sequence[str]
     ) -> Iterator[Iterator[tuple[ImageFile, IO[bytes] | None]]]:
         self.reads.append(tuple(roots))
-        yield (entry for root in roots for entry in self._below(root))
+        of = self.bases.get(image, self)
+        yield (entry for root in roots for entry in of._below(root))
 
     def _below(self, root: str) -> Iterator[tuple[ImageFile, IO[bytes] | None]]:
         real = self._real(root)

@@ -107,7 +107,7 @@ def nodes(data: bytes, r: random.Random) -> bytes:
             case 4 if isinstance(owner[key], str) and owner[key]:
                 owner[key] = digit(owner[key].encode(), r).decode()
             case _:
-                owner[key] = r.choice(ODD)
+                owner[key] = json.loads(json.dumps(r.choice(ODD)))
     return json.dumps(document, indent=2).encode()
 
 

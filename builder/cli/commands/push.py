@@ -1,0 +1,102 @@
+"""imgbuild push"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from builder.cli import board, findings, nodes_wiring, progress
+from builder.cli.options import emit, json_option, reported
+from builder.cli.text import clean, duration, size, table
+from builder.errors import DistributionError
+from builder.model.distribution import Receipt
+from builder.pipeline.push import Options, push
+
+
+@click.command()
+@click.argument("name", metavar="[LANE|IMAGE]", required=False)
+@click.option("--nodes", "asked", metavar="NAMES", help="Nodes and groups of nodes.toml, or "
+              "user@host; separated by commas.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Also an image that did not pass its gates.")
+@click.option("--dry-run", is_flag=True, help="Say what would move; change nothing.")
+@click.option("--compress", type=click.Choice(["auto", "zstd", "none"]),
+              help="auto: zstd where the link is the slowest part.")  # fmt: skip
+@click.option("--limit-rate", metavar="RATE", help='At most this from here: "50 MB", "400 Mbit".')
+@click.option("--transport", type=click.Choice(["auto", "load", "pull"]), default="auto",
+              help="How layers travel; auto chooses for each node.")  # fmt: skip
+@json_option
+@click.pass_obj
+def command(
+    folder: Path,
+    name: str | None,
+    asked: str | None,
+    force: bool,
+    dry_run: bool,
+    compress: str | None,
+    limit_rate: str | None,
+    transport: str,
+    as_json: bool,
+) -> int:
+    """Bring an image to all nodes of a group, and prove that each has exactly it.
+
+    Without a name, the newest image that imgbuild built. Only layers that a node lacks move;
+    tags move last, the former image stays as TAG-previous. What failed on one node stops no
+    other; the same command completes the rest.
+    """
+    with reported(as_json=as_json):
+        known = nodes_wiring.known(folder)
+        options = Options(
+            force,
+            nodes_wiring.compress(known, compress),
+            nodes_wiring.limit(known, limit_rate),
+            transport,
+            dry_run,
+        )
+        receipt = push(
+            name,
+            nodes_wiring.choose(known, asked),
+            options,
+            source=nodes_wiring.source(),
+            connections=nodes_wiring.connections(),
+            receipts=nodes_wiring.receipts(),
+            progress=progress.progress(),
+            board=board.board(),
+        )
+    if as_json:
+        emit({"ok": not _failed(receipt), **asdict(receipt)})
+    else:
+        for line in _lines(receipt):
+            click.echo(clean(line))
+        _complain(receipt)
+    return DistributionError.exit_code if _failed(receipt) else 0
+
+
+def _failed(receipt: Receipt) -> bool:
+    return any(one.state == "failed" for one in receipt.nodes)
+
+
+def _lines(receipt: Receipt) -> Iterator[str]:
+    head = ("node", "state", "sent", "time", "image", "proof or reason")
+    rows = [
+        (
+            one.node, one.state, size(one.sent), duration(one.seconds),
+            one.id.removeprefix("sha256:")[:12] or "-",
+            one.finding.code if one.finding else one.proof,
+        )
+        for one in receipt.nodes
+    ]  # fmt: skip
+    yield from table([head, *rows])
+    yield f"image: {receipt.config} (config)"
+    for tag in receipt.tags:
+        yield f"tag: {tag}"
+    if receipt.forced:
+        yield "forced: its gates did not pass"
+
+
+def _complain(receipt: Receipt) -> None:
+    found = [one.finding for one in receipt.nodes if one.finding is not None]
+    for line in findings.lines(found):
+        click.echo(line, err=True)

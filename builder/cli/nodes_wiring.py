@@ -1,0 +1,76 @@
+"""Makes the tools of a push, and reads `nodes.toml`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from builder.cli import wiring
+from builder.errors import UsageError
+from builder.model.nodes import Compress, Node, rate
+from builder.steps import nodes
+
+if TYPE_CHECKING:
+    from builder.node_ports import Connections, Receipts, Source
+
+
+def known(folder: Path) -> nodes.Known:
+    """The user's nodes.toml and the project's, or the one that IMGBUILD_NODES names."""
+    texts = []
+    for path in _files(folder):
+        try:
+            texts.append((path, path.read_bytes()))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+    return nodes.read(texts)
+
+
+def choose(found: nodes.Known, asked: str | None) -> tuple[Node, ...]:
+    return nodes.choose(found, asked)
+
+
+def compress(found: nodes.Known, asked: str | None) -> Compress:
+    return cast("Compress", asked or found.defaults.compress)
+
+
+def limit(found: nodes.Known, asked: str | None) -> float | None:
+    """Bytes a second. Raises: UsageError."""
+    text = asked or found.defaults.limit_rate
+    if text is None:
+        return None
+    if not (read := rate(text)):
+        raise UsageError(f"{text!r} is no rate", hint='such as "50 MB" or "400 Mbit" (a second)')
+    return read
+
+
+def source() -> Source:
+    from builder.tools.push_source import DockerSource
+
+    return DockerSource()
+
+
+def connections() -> Connections:
+    from builder.tools.ssh import Ssh
+
+    named = os.environ.get("IMGBUILD_SSH_CONFIG")
+    return Ssh(Path(named) if named else None)
+
+
+def receipts() -> Receipts:
+    from builder.tools.receipts import ReceiptFolder
+
+    return ReceiptFolder(wiring.state())
+
+
+def _files(folder: Path) -> tuple[Path, ...]:
+    if named := os.environ.get("IMGBUILD_NODES"):
+        return (Path(named),)
+    import platformdirs
+
+    here = folder.resolve()
+    tops = [top for top in (here, *here.parents) if (top / "locks").is_dir()]
+    return (
+        platformdirs.user_config_path("imgbuild") / nodes.FILE,
+        (tops[0] if tops else here) / nodes.FILE,
+    )

@@ -1,0 +1,1 @@
+"""Foreign lock formats, one module each; see docs/import.md."""

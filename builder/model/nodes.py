@@ -1,0 +1,70 @@
+"""Nodes that receive images, and groups of them: `nodes.toml`, as a person writes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from builder.model.ids import Name
+from builder.model.schema import Check
+
+_DESTINATION = re.compile(
+    r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?(?:[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:]+\])"
+    r"|ssh://(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?(?:[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:]+\])"
+    r"(?::[0-9]{1,5})?"
+)
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(kB|MB|GB|kbit|Mbit|Gbit)(?:/s)?")
+_UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "kbit": 125.0, "Mbit": 125e3, "Gbit": 125e6}
+
+
+def is_destination(text: str) -> bool:
+    """What ssh takes as a destination, and never an option."""
+    return _DESTINATION.fullmatch(text) is not None
+
+
+def rate(text: str) -> float | None:
+    """Bytes a second of `100 MB` or `400 Mbit`; None when it is no rate."""
+    match = _RATE.fullmatch(text.strip())
+    return float(match[1]) * _UNITS[match[2]] if match else None
+
+
+Destination = Annotated[str, Check(is_destination, "a host, user@host or ssh://user@host:port")]
+Rate = Annotated[str, Check(lambda t: bool(rate(t)), 'a rate such as "100 MB" or "400 Mbit"')]
+Compress = Literal["auto", "zstd", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEntry:
+    """One machine; what ssh needs to know of it stands in ssh's own config."""
+
+    ssh: Destination | None = None  # None: the node's name
+    arch: Literal["amd64", "arm64"] | None = None  # checked before anything moves
+    labels: Mapping[Name, str] = field(default_factory=dict)  # for people
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    nodes: Name | None = None  # the group (or node) when --nodes is not given
+    compress: Compress = "auto"
+    limit_rate: Rate | None = None  # of this host, to all nodes together
+
+
+@dataclass(frozen=True, slots=True)
+class NodesFile:
+    """One `nodes.toml`."""
+
+    schema: Literal[1]
+    nodes: Mapping[Name, NodeEntry] = field(default_factory=dict)
+    groups: Mapping[Name, tuple[str, ...]] = field(default_factory=dict)  # nodes and groups
+    defaults: Defaults = Defaults()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine to reach."""
+
+    name: str
+    destination: str  # for ssh
+    arch: str | None = None

@@ -1,0 +1,151 @@
+"""`imgbuild check`: every finding that can be had of a lane before a container starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from builder.errors import Finding, ImgbuildError, LaneError
+from builder.model.lock import Lock
+from builder.model.values import PatchedSource
+from builder.pipeline.prove import prove
+from builder.pipeline.timeline import Timeline
+from builder.ports import Engine, Files, GitStore, Progress, Project
+from builder.steps import identity, image, preflight, unresolved
+from builder.steps.bases import base_reference
+from builder.steps.lanes import LockMissing, ReadLane, image_folder, read_lane, read_lock
+from builder.steps.preflight.base_packages import of_bases
+
+_NO_ENGINE = "the engine: its version, platform and free disk (a build looks at once)"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found of one lane; an exit code of 0 leaves room for warnings."""
+
+    lane: str
+    build_id: str  # "" when lane or lock could not be read
+    checks: int
+    findings: tuple[Finding, ...]
+    exit_code: int
+    unchecked: tuple[str, ...]
+
+
+def check(
+    name: str,
+    *,
+    platform: str,
+    offline: bool,
+    project: Project,
+    store: GitStore,
+    files: Files,
+    progress: Progress,
+) -> Checked:
+    """Look at everything that needs no container; findings are values, nothing is raised.
+
+    What cannot be looked at, because of an error before it or for want of an engine, is named.
+    """
+    report = preflight.Preflight()
+    build_id = ""
+    unchecked: list[str] = []
+    try:
+        read = read_lane(name, project=project)
+    except ImgbuildError as error:
+        return Checked(name, "", 1, error.findings, error.exit_code, ("all the rest",))
+    lock, patched = None, None
+    timeline = Timeline(progress)
+    try:
+        lock = read_lock(read.lane)
+        build_id = identity.build_id(read.lane, lock)
+        progress.title(f"{name} · {identity.counted(read.lane, lock)} · build {build_id[:12]}")
+        patched = prove(
+            read.lane, lock, project=project, store=store, files=files, timeline=timeline,
+            offline=offline,
+        )  # fmt: skip
+    except ImgbuildError as error:
+        report.check(type(error), *error.findings)
+        unchecked.append("markers and native parts: the sources are not proven")
+        if isinstance(error, LockMissing):
+            report.check(type(error), *unresolved.unresolved(read.lane, project=project))
+    with timeline.stage("preflight") as line:
+        before(report, read, lock, patched, platform, project=project, store=store, files=files)
+        unchecked += _bases_unknown(read, lock, platform, project, files)
+        line.done(f"{report.checks} checks")
+    errors = [f for f in report.findings if f.level == "error"]
+    findings = (*errors, *report.warnings)
+    unchecked.append(_NO_ENGINE)
+    return Checked(name, build_id, report.checks, findings, report.exit_code, tuple(unchecked))
+
+
+def before(
+    report: preflight.Preflight,
+    read: ReadLane,
+    lock: Lock | None,
+    patched: Mapping[str, PatchedSource] | None,
+    platform: str,
+    *,
+    project: Project,
+    store: GitStore,
+    files: Files,
+    engine: Engine | None = None,
+) -> None:
+    """The preflight of sources and Dockerfile, which `check` and `build` have in common."""
+    lane = read.lane
+    if patched is not None:
+        preflight.sources(report, lane, read.declared, patched, store=store)
+    folder = image_folder(lane)
+    try:
+        image.folder_digest(folder, project=project)
+    except LaneError as error:
+        report.check(LaneError, *error.findings)
+    data = project.read(f"{folder}/Dockerfile")
+    if data is None:
+        return
+    preflight.dockerfile(
+        report, lane, read.declared, data, project.root / folder / "Dockerfile",
+        args=_args(report, read, lock, platform),
+        cuda=_device_code(read, patched, store),
+        bases=of_bases(lane, lock, platform, project=project, files=files, engine=engine)
+        if lock else {},
+        platform=platform,
+    )  # fmt: skip
+
+
+def _args(
+    report: preflight.Preflight, read: ReadLane, lock: Lock | None, platform: str
+) -> Mapping[str, str]:
+    """The build's arguments; a base that is not locked gets a stand-in, other checks report it."""
+    lane = read.lane
+    bases = {name: f"{name}@sha256:{'0' * 64}" for name in lane.base}
+    for name, locked in lock.base.items() if lock else ():
+        if platform in locked.platforms:
+            bases[name] = base_reference(name, locked, platform)
+    if lock is not None:
+        try:
+            return image.build_args(lane, lock, bases)
+        except LaneError as error:
+            report.check(LaneError, *error.findings)
+    own = {f"BASE_{image.variable(name)}": reference for name, reference in bases.items()}
+    return {**lane.build.args, **own, "TORCH_CUDA_ARCH_LIST": lane.build.cuda_arch_list}
+
+
+def _device_code(
+    read: ReadLane, patched: Mapping[str, PatchedSource] | None, store: GitStore
+) -> frozenset[str]:
+    if patched is None:
+        return frozenset(n for n, source in read.lane.sources.items() if source.native)
+    paths = {n: [e.path for e in store.entries(p.source.tree)] for n, p in patched.items()}
+    return preflight.device_code(paths, read.lane)
+
+
+def _bases_unknown(
+    read: ReadLane, lock: Lock | None, platform: str, project: Project, files: Files
+) -> list[str]:
+    if lock is None:
+        return []
+    known = of_bases(read.lane, lock, platform, project=project, files=files)
+    return [
+        f"packages of base {name}: its image is not looked into"
+        for name, locked in sorted(lock.base.items())
+        if platform in locked.platforms and base_reference(name, locked, platform) not in known
+    ]

@@ -1,0 +1,160 @@
+"""`imgbuild push`: the same image on every node, proved."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from builder.errors import UsageError
+from builder.model.distribution import NodeFacts, Outcome, Plan, Receipt, SourceImage
+from builder.model.nodes import Compress, Node
+from builder.node_ports import Board, Connection, Connections, Layers, Receipts, Source
+from builder.pipeline.push_nodes import Ends, link_rates, probe_all, settle_present
+from builder.pipeline.push_transfer import Move, transfer
+from builder.ports import Progress
+from builder.steps.distribution import plan as planning
+from builder.steps.labels import BUILD_ID, GATES, LANE
+
+_WORTH_PROBING = 150_000_000  # bytes; below, the kind of the link does not matter
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    force: bool = False  # push although the gates did not pass
+    compress: Compress = "auto"
+    limit: float | None = None  # bytes a second, to all nodes together
+    transport: str = "auto"  # auto, load or pull
+    dry_run: bool = False  # say what would move
+
+
+def push(
+    name: str | None,
+    nodes: Sequence[Node],
+    options: Options,
+    *,
+    source: Source,
+    connections: Connections,
+    receipts: Receipts,
+    progress: Progress,
+    board: Board,
+) -> Receipt:
+    """Bring an image to all nodes; what happened on each is in the receipt, which is kept.
+
+    A node's failure is its outcome and stops no other. On a node that failed no tag was moved;
+    layers that arrived stay for the next push. Raises: Ungated, UsageError, EngineMissing.
+    """
+    began, started = time.monotonic(), datetime.now(UTC)
+    with ExitStack() as held:
+        pool = held.enter_context(ThreadPoolExecutor(max(4, 2 * len(nodes))))
+        opened = held.enter_context(connections.open(nodes))  # while it connects:
+        image = find(name, source=source)
+        planning.check_gates(image, force=options.force)
+        tags = planning.tags_to_move(image)
+        progress.title(_title(image, nodes))
+        reading = pool.submit(source.layers, image)
+        lines = held.enter_context(board.lines([node.name for node in nodes]))
+        ends = Ends(image, tags, lines)
+        links, facts = probe_all(nodes, opened, ends, pool)
+        layers = reading.result()
+        plan, rates = _planned(image, tags, layers, links, facts, options, pool)
+        ends.refuse(plan.refused)
+        if options.dry_run:
+            ends.planned(plan, layers.sizes())
+        else:
+            ends.expect(plan, layers.sizes())
+            move = Move(image, layers, plan, links, ends, opened.folder, options.limit,
+                        _compresses(options, rates))  # fmt: skip
+            settle_present(plan, links, layers.config_digest(), ends, pool)
+            transfer(move, pool)
+    receipt = _receipt(image, tags, layers, ends.outcomes(nodes), started, began, options)
+    if not options.dry_run:
+        receipts.write(receipt)
+    return receipt
+
+
+def find(name: str | None, *, source: Source) -> SourceImage:
+    """The newest image of a lane, an image by its reference, or the newest of all."""
+    found = source.newest(LANE, name) or (source.find(name) if name else None)
+    if found is None:
+        raise UsageError(
+            f"this host's engine has no image of a lane {name!r} and none by that name"
+            if name else "this host's engine has no image that imgbuild built",
+            hint="build it: imgbuild build LANE; docker images lists what there is",
+        )  # fmt: skip
+    return found
+
+
+def _planned(
+    image: SourceImage,
+    tags: Sequence[str],
+    layers: Layers,
+    links: Mapping[str, Connection],
+    facts: Mapping[Node, NodeFacts],
+    options: Options,
+    pool: ThreadPoolExecutor,
+) -> tuple[Plan, Mapping[str, float]]:
+    """What goes where; and bytes a second to each node, where that was worth asking."""
+    can_pull = layers.is_random and options.transport != "load"
+
+    def plan(fast: Mapping[Node, bool]) -> Plan:
+        return planning.plan(
+            image, layers.config_digest(), facts,
+            tags=tags, can_pull=can_pull, always_pull=options.transport == "pull", is_fast=fast,
+        )  # fmt: skip
+
+    first = plan({})
+    sizes = layers.sizes()
+    asked = [
+        links[n.node.name] for n in first.nodes
+        if sum(sizes[i] for i in n.missing) > _WORTH_PROBING
+    ]  # fmt: skip
+    if not asked or options.dry_run:
+        return first, {}
+    rates = link_rates(asked, pool)
+    is_fast = {node: not planning.needs_compression([rates[node.name]])
+               for node in facts if node.name in rates}  # fmt: skip
+    return plan(is_fast), rates
+
+
+def _compresses(options: Options, rates: Mapping[str, float]) -> bool:
+    if options.compress != "auto":
+        return options.compress == "zstd"
+    limited = options.limit is not None
+    return limited or planning.needs_compression(list(rates.values()))
+
+
+def _receipt(
+    image: SourceImage,
+    tags: Sequence[str],
+    layers: Layers,
+    outcomes: tuple[Outcome, ...],
+    started: datetime,
+    began: float,
+    options: Options,
+) -> Receipt:
+    return Receipt(
+        id=f"{started:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+        started=started.isoformat(timespec="seconds"),
+        seconds=round(time.monotonic() - began, 3),
+        lane=image.labels.get(LANE, ""),
+        build_id=image.labels.get(BUILD_ID, ""),
+        image=image.id,
+        config=layers.config_digest(),
+        layers=image.layers,
+        tags=tuple(tags),
+        gates=image.labels.get(GATES, ""),
+        forced=options.force and not planning.passed_gates(image.labels),
+        nodes=outcomes,
+    )
+
+
+def _title(image: SourceImage, nodes: Sequence[Node]) -> str:
+    name = image.labels.get(LANE) or (image.tags[0] if image.tags else image.id[7:19])
+    build = image.labels.get(BUILD_ID, "")
+    about = f"build {build[:12]}" if build else f"image {image.id[7:19]}"
+    return f"{name} · {about} · {len(nodes)} node{'s' if len(nodes) != 1 else ''}"

@@ -1,0 +1,158 @@
+"""What a push does on each node but for moving bytes: ask, prove, tag."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from builder.errors import Finding, ImgbuildError
+from builder.model.distribution import NodeFacts, NodePlan, Outcome, Plan, SourceImage
+from builder.model.nodes import Node
+from builder.node_ports import Connection, NodeLine, OpenNodes
+from builder.steps.distribution import arrive, probe
+from builder.steps.distribution.said import ended, would_move
+
+_ASK_S = 60.0
+_SAMPLE = 16 << 20  # bytes
+
+
+class Ends:
+    """How the push ends on each node; told to its line as soon as it is known."""
+
+    def __init__(
+        self, image: SourceImage, tags: Sequence[str], lines: Callable[[str], NodeLine]
+    ) -> None:
+        self.image, self.tags, self.line = image, tuple(tags), lines
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self._ends: dict[str, Outcome] = {}
+
+    def end(self, outcome: Outcome) -> None:
+        outcome = replace(outcome, seconds=round(time.monotonic() - self._began, 3))
+        with self._lock:
+            if outcome.node in self._ends:
+                return
+            self._ends[outcome.node] = outcome
+        self.line(outcome.node).done(ended(outcome), is_good=outcome.state != "failed")
+
+    def fail(self, node: str, error: ImgbuildError | Finding, *, sent: int = 0) -> None:
+        finding = error if isinstance(error, Finding) else error.findings[0]
+        self.end(Outcome(node, "failed", 0, sent, 0, finding=finding))
+
+    def refuse(self, refused: Mapping[str, Finding]) -> None:
+        for name, finding in refused.items():
+            self.fail(name, finding)
+
+    def expect(self, plan: Plan, sizes: Sequence[int]) -> None:
+        for one in plan.nodes:
+            self.line(one.node.name).expect(sum(sizes[i] for i in one.missing))
+
+    def planned(self, plan: Plan, sizes: Sequence[int]) -> None:
+        for one in plan.nodes:
+            self.end(
+                Outcome(
+                    one.node.name, "planned", 0, 0, len(one.missing), one.present,
+                    would_move(one, sizes), one.moves, transport=one.transport or "",
+                )
+            )  # fmt: skip
+
+    def outcomes(self, nodes: Sequence[Node]) -> tuple[Outcome, ...]:
+        return tuple(self._ends[node.name] for node in nodes if node.name in self._ends)
+
+
+def probe_all(
+    nodes: Sequence[Node], opened: OpenNodes, ends: Ends, pool: ThreadPoolExecutor
+) -> tuple[Mapping[str, Connection], Mapping[Node, NodeFacts]]:
+    """Connect to all nodes at once and ask each in one round trip what it is and has."""
+
+    def ask(node: Node) -> tuple[Connection, NodeFacts] | None:
+        try:
+            ends.line(node.name).say("connecting")
+            link = opened.connect(node)
+            ends.line(node.name).say("looking at its images")
+            return link, probe.read(node.name, link.script(probe.SCRIPT, timeout_s=_ASK_S))
+        except ImgbuildError as error:
+            ends.fail(node.name, error)
+            return None
+
+    found = dict(zip(nodes, pool.map(ask, nodes), strict=True))
+    answered = {node: pair for node, pair in found.items() if pair is not None}
+    return (
+        {node.name: link for node, (link, _) in answered.items()},
+        {node: facts for node, (_, facts) in answered.items()},
+    )
+
+
+def link_rates(links: Sequence[Connection], pool: ThreadPoolExecutor) -> Mapping[str, float]:
+    """Bytes a second to each node while all are sent to."""
+
+    def measure(link: Connection) -> float:
+        began = time.monotonic()
+        link.script("true", timeout_s=_ASK_S)
+        trip = time.monotonic() - began
+        began = time.monotonic()
+        with link.stream("cat >/dev/null") as running:
+            running.communicate(bytes(_SAMPLE))
+        return _SAMPLE / max(0.001, time.monotonic() - began - trip)
+
+    def rate(link: Connection) -> float:
+        try:
+            return measure(link)
+        except (ImgbuildError, OSError):
+            return float("inf")  # what is wrong shows when it matters
+
+    names = [link.node.name for link in links]
+    return dict(zip(names, pool.map(rate, links), strict=True))
+
+
+def settle_present(
+    plan: Plan,
+    links: Mapping[str, Connection],
+    config: str,
+    ends: Ends,
+    pool: ThreadPoolExecutor,
+) -> None:
+    """Nodes that have the image: prove it, and move the tags that differ."""
+
+    def one(node: NodePlan) -> None:
+        if node.is_settled:  # what it said when it was asked is the proof
+            proof = "config digest and diff ids"
+            ends.end(Outcome(node.node.name, "present", 0, 0, 0, node.present, proof))
+        else:
+            settle(node, links[node.node.name], config, "", ends)
+
+    list(pool.map(one, [node for node in plan.nodes if node.transport is None]))
+
+
+def settle(
+    plan: NodePlan,
+    link: Connection,
+    config: str,
+    manifest: str,
+    ends: Ends,
+    *,
+    sent: int = 0,
+) -> None:
+    """Ask the node's engine what it has; only where that is the image, the tags move."""
+    name, docker = plan.node.name, plan.facts.docker
+    # By its id: another push to the node may take away the name under which it arrived.
+    want = plan.present or (manifest if plan.facts.store == "containerd" else config)
+    try:
+        ends.line(name).say("asking its engine")
+        words = arrive.words(docker, want, ends.image, config, ends.tags)
+        arrived = arrive.read(name, link.script(arrive.SCRIPT, *words, timeout_s=300))
+        proof = arrive.judge(name, arrived, ends.image, want=want, config=config, manifest=manifest)
+    except ImgbuildError as error:
+        ends.fail(name, error, sent=sent)
+        return
+    moved = arrived.moved or {}
+    ends.end(
+        Outcome(
+            name, "present" if plan.transport is None else "pushed", 0, sent, len(plan.missing),
+            want, proof, tuple(moved), {tag: old for tag, old in moved.items() if old},
+            plan.transport or "",
+        )
+    )  # fmt: skip

@@ -1,0 +1,131 @@
+"""What is run on a node once an image is there: prove it, then move the tags."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from builder.errors import DistributionError
+from builder.model.distribution import Arrived, NodeImage, SourceImage
+from builder.steps.distribution import probe
+from builder.steps.distribution.plan import TRANSFER, is_same
+
+# $1 docker, $2 the id of the image, $3 its diff ids as JSON, $4 the name of temporary images,
+# then the tags to move. A store that lost content still answers `image
+# inspect` (DISTRIBUTION, trap 1): only the list and a container tell. Under a lock where the
+# node has flock, so that two pushes do not mix their tags.
+SCRIPT = r"""
+d=$1; want=$2; layers=$3; transfer=$4; shift 4; export LC_ALL=C
+say() { printf '\n-- %s\n' "$1"; }
+if command -v flock >/dev/null; then
+    exec 9>"${XDG_RUNTIME_DIR:-$HOME}/.imgbuild-push.lock" && flock -w 60 9
+fi
+all=$($d image ls -a --no-trunc --format '{{.ID}} {{.Repository}}:{{.Tag}}')
+say listed; printf '%s\n' "$all"
+named() { printf '%s\n' "$all" | awk -v tag="$1" "$2"; }
+said=$(mktemp) || exit 1
+probe=imgbuild-push-$$
+$d create --pull=never --network none --name $probe --label io.imgbuild.temporary=push "$want" - \
+    >/dev/null 2>"$said" 9>&- &
+about=$($d image inspect --format '{{.Id}} {{json .RootFS.Layers}}
+{{json .}}' "$want" 2>/dev/null)
+wait $! && created=yes || created=
+say create; cat "$said"; rm -f "$said"; [ -z "$created" ] || echo created
+{ [ -z "$created" ] || $d rm -v $probe >/dev/null; } 9>&- &
+say inspect; printf '%s\n' "$about" | sed 1d
+case $all in *"$want"*) ;; *) created= ;; esac
+if [ -n "$created" ] && [ "$(printf '%s\n' "$about" | sed -n 1p)" = "$want $layers" ]; then
+    say tags
+    for tag; do
+        old=$(named "$tag" '$2 == tag { print $1 }')
+        [ "$old" != "$want" ] || continue
+        case $tag in
+        *-previous) ;;
+        *) [ -z "$old" ] || $d tag "$old" "$tag-previous" || exit 1 ;;
+        esac
+        $d tag "$want" "$tag" || exit 1
+        printf '%s %s\n' "$tag" "$old"
+    done
+    wait
+    gone=$(named "$transfer" '$2 == tag || index($2, tag "-") == 1 { print $2 }')
+    [ -z "$gone" ] || $d image rm $gone >/dev/null 2>&1
+fi
+wait
+say end
+"""
+
+
+class NotArrived(DistributionError):
+    """The node's engine does not have the image whole."""
+
+    code = "not-arrived"
+
+
+class OtherImage(DistributionError):
+    """The node's engine names another image than the one that was sent."""
+
+    code = "other-image"
+
+
+def words(
+    docker: Sequence[str], want: str, image: SourceImage, config: str, tags: Sequence[str]
+) -> list[str]:
+    """What SCRIPT is started with; `want` is the id that the node's engine must give."""
+    layers = json.dumps(image.layers, separators=(",", ":"))
+    return [" ".join(docker), want, layers, f"{TRANSFER}:{config[7:19]}", *tags]
+
+
+def read(node: str, answer: str) -> Arrived:
+    """What the engine said of the image. Raises: NotArrived when it was cut off."""
+    parts = probe.parts(answer)
+    if "end" not in parts:
+        raise NotArrived(
+            f"{node}: the check of the image was cut off", hint="run the same command again",
+            detail=answer[-1000:],
+        )  # fmt: skip
+    text = parts.get("inspect", "").strip()
+    try:
+        image = probe.image(json.loads(text)) if text else None
+    except (ValueError, KeyError, TypeError):
+        image = None
+    created = parts.get("create", "").strip()
+    ids = {line.split()[0] for line in parts.get("listed", "").splitlines() if line.strip()}
+    moved = [line.split() for line in parts.get("tags", "").splitlines() if line.strip()]
+    return Arrived(
+        image is not None and image.id in ids,
+        created.endswith("created"),
+        image,
+        created,
+        {row[0]: row[1] if len(row) > 1 else "" for row in moved} if "tags" in parts else None,
+    )
+
+
+def judge(
+    node: str, arrived: Arrived, image: SourceImage, *, want: str, config: str, manifest: str
+) -> str:
+    """What proves that the node has this image. Raises: NotArrived, OtherImage."""
+    found = arrived.image
+    if found is None or not arrived.listed or not arrived.creatable:
+        raise NotArrived(
+            f"{node}: its engine does not have the image whole", hint="run the same command again",
+            detail="" if arrived.creatable else arrived.complaint,
+        )  # fmt: skip
+    if found.layers != image.layers:
+        raise _other(node, "other layers (diff ids)", found, image)
+    if found.id != want or arrived.moved is None:
+        raise _other(node, f"another id ({found.id})", found, image)
+    if found.id in (config, manifest):
+        return f"{'config digest' if found.id == config else 'manifest'} and diff ids"
+    if is_same(image, found):
+        return "diff ids, labels and time"  # it came another way and has another manifest
+    raise _other(node, f"another id ({found.id})", found, image)
+
+
+def _other(node: str, what: str, found: NodeImage, image: SourceImage) -> OtherImage:
+    return OtherImage(
+        f"{node}: its engine answers with {what} than the image that was sent",
+        hint="no tag was moved there; look at the node: docker image inspect",
+        detail=f"sent {image.id}\nfound {found.id}\n"
+        + "\n".join(f"  {a} {b}" for a, b in zip(image.layers, found.layers, strict=False)
+                    if a != b),
+    )  # fmt: skip

@@ -1,0 +1,39 @@
+"""What is said of a node's end, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from builder.model.distribution import NodePlan, Outcome
+
+
+def ended(outcome: Outcome) -> str:
+    """The completed line of a node."""
+    match outcome.state:
+        case "failed":
+            assert outcome.finding is not None
+            return outcome.finding.what.removeprefix(f"{outcome.node}: ")
+        case "planned":
+            return outcome.proof
+        case "present":
+            moved = f", moved {_count(len(outcome.tags), 'tag')}" if outcome.tags else ""
+            return f"has it already: {outcome.proof}{moved}"
+        case _:
+            layers = _count(outcome.layers, "layer")
+            return f"{megabytes(outcome.sent)} in {layers}, proved by {outcome.proof}"
+
+
+def would_move(plan: NodePlan, sizes: Sequence[int]) -> str:
+    if plan.transport is None:
+        return "has it already"
+    size = sum(sizes[i] for i in plan.missing)
+    how = "by loads" if plan.transport == "load" else "by pull"
+    return f"about {megabytes(size)} in {_count(len(plan.missing), 'layer')}, {how}"
+
+
+def megabytes(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

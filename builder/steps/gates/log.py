@@ -1,0 +1,120 @@
+"""`log`: what the build must have printed, and what it must not.
+
+A configure step that leaves kernels out says so in a line, and goes on. The log holds what each
+step printed when it ran, also where the step came from the cache this time (see build_log).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from builder.model.values import Verdict
+from builder.steps.gates import build_log
+from builder.steps.gates.build_log import BuildLog
+from builder.steps.gates.gate import CouldNotLook, Evidence, Fault, Gate
+
+_BETWEEN = re.compile(r"[\s;,]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Log(Gate):
+    """Regular expressions, looked for in each line.
+
+    `architectures` has one group: what it finds must hold all of the lane's cuda-arch-list.
+    """
+
+    kind: ClassVar[str] = "log"
+    must: tuple[str, ...] = ()
+    must_not: tuple[str, ...] = ()
+    architectures: str = ""
+    stage: str = ""  # of the Dockerfile; "": all
+
+    @property
+    def about(self) -> str:
+        return f"stage {self.stage}" if self.stage else "the build"
+
+    def faults(self) -> Iterator[Fault]:
+        if not (self.must or self.must_not or self.architectures):
+            yield Fault("must", "is missing", "name must, must-not or architectures")
+        keys = {
+            "must": self.must,
+            "must-not": self.must_not,
+            "architectures": (self.architectures,),
+        }
+        for key, texts in keys.items():
+            for text in texts:
+                try:
+                    groups = re.compile(text).groups
+                except re.error as error:
+                    yield Fault(key, f"{text!r} is no regular expression: {error}")
+                else:
+                    if key == "architectures" and text and groups != 1:
+                        yield Fault(key, "must have one group, around the list")
+
+    def judge(self, evidence: Evidence) -> tuple[Verdict, ...]:
+        log = _read(evidence)
+        lines = [line for step, line in log.printed if self.stage in ("", step.stage)]
+        wrong = [*self._unwanted(lines, log), *self._missing(lines, log)]
+        wrong += self._architectures(lines, log, evidence.facts.cuda_arch_list)
+        return tuple(wrong) or (self.passed(f"{len(lines)} lines are as they must be"),)
+
+    def _unwanted(self, lines: list[str], log: BuildLog) -> Iterator[Verdict]:
+        for text in self.must_not:
+            found = [line for line in lines if re.search(text, line)]
+            if found:
+                hint = "read the lines before it in the log: a condition of configuring is not met"
+                yield self.failed(
+                    f"a line that must not be there: {found[0]}", hint, detail="\n".join(found[:20])
+                )
+            else:
+                self._check_seen(log)
+
+    def _missing(self, lines: list[str], log: BuildLog) -> Iterator[Verdict]:
+        for text in self.must:
+            if not any(re.search(text, line) for line in lines):
+                self._check_seen(log)
+                yield self.failed(f"no line matches {text!r}", "was that part built at all?")
+
+    def _architectures(self, lines: list[str], log: BuildLog, asked: str) -> Iterator[Verdict]:
+        if not self.architectures:
+            return
+        found = [m for line in lines if (m := re.search(self.architectures, line))]
+        if not found:
+            self._check_seen(log)
+            yield self.failed(f"no line matches {self.architectures!r}")
+        for match in found:
+            missing = _listed(asked) - _listed(match[1] or "")
+            if missing:
+                yield self.failed(
+                    f"asked for {asked}, effective is {match[1]}: without {', '.join(missing)}",
+                    "a list of supported architectures (of CMake, torch or this CUDA) lacks it, "
+                    "and the build falls back without an error",
+                )
+
+    def _check_seen(self, log: BuildLog) -> None:
+        unseen = [s for s in log.unseen if self.stage in ("", s.stage)]
+        if unseen:
+            names = ", ".join(dict.fromkeys(step.stage for step in unseen))
+            raise CouldNotLook(
+                f"steps of {names} came from the cache, and no log of them is here",
+                hint="run them again: imgbuild build LANE --no-cache",
+            )
+
+
+def _read(evidence: Evidence) -> BuildLog:
+    try:
+        if evidence.facts.logs:
+            return build_log.read(evidence.facts.logs)
+    except OSError as error:
+        raise CouldNotLook(f"the log of the build cannot be read: {error}") from error
+    raise CouldNotLook(
+        "the log of this image's build is not on this machine",
+        hint="gates on the log hold for images that were built here (imgbuild history)",
+    )
+
+
+def _listed(text: str) -> set[str]:
+    return {word for word in _BETWEEN.split(text.strip()) if word}

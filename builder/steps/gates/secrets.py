@@ -1,0 +1,98 @@
+"""`secrets`: nothing that looks like a credential in history, environment, labels and files.
+
+What is looked for stands in `credentials.PATTERNS`. Of files, small texts in the folders where
+people and tools leave credentials; a file that a later layer hides is not seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from builder.model.values import ImageFile, Verdict
+from builder.steps.gates.credentials import Credential, find, find_named
+from builder.steps.gates.gate import Evidence, Fault, Gate, Search
+from builder.steps.gates.glob import Glob, ImageGlob
+
+_LARGEST = 256 * 1024  # bytes
+_ARGUMENT = re.compile(r"(?:^|[\s|])([A-Za-z_][A-Za-z0-9_]*)=(\"[^\"]*\"|'[^']*'|\S*)")
+_HINT = (
+    "it is in the image for all who get it, a later layer does not take it out: revoke it, and use "
+    "RUN --mount=type=secret; what only looks like one goes into `allow`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets(Gate):
+    """`allow` holds regular expressions for `place: what` of what is known to be harmless."""
+
+    kind: ClassVar[str] = "secrets"
+    wants: ClassVar[frozenset[Literal["config", "history"]]] = frozenset({"config", "history"})
+    files: tuple[ImageGlob, ...] = (
+        "root/**", "home/**", "etc/**", "tmp/**", "var/tmp/**", "run/**", "srv/**", "app/**",
+        "workspace/**",
+    )  # fmt: skip
+    allow: tuple[str, ...] = ()
+
+    @property
+    def about(self) -> str:
+        return "history, env, labels, files"
+
+    def faults(self) -> Iterator[Fault]:
+        for text in self.allow:
+            try:
+                re.compile(text)
+            except re.error as error:
+                yield Fault("allow", f"{text!r} is no regular expression: {error}")
+
+    def searches(self) -> tuple[Search, ...]:
+        return tuple(Search(Glob(text), CredentialReading) for text in self.files)
+
+    def judge(self, evidence: Evidence) -> tuple[Verdict, ...]:
+        texts = 0
+        found: dict[str, Iterable[Credential]] = {}
+        for name, value in sorted(evidence.config.env.items()):
+            found[f"ENV {name}"] = find_named(name, value)
+        for name, value in sorted(evidence.config.labels.items()):
+            found[f"LABEL {name}"] = find_named(name, value)
+        for i, line in enumerate(evidence.history, 1):
+            found[f"history, line {i}"] = dict.fromkeys(_in_history(line))
+        for seen in (s for search in evidence.files for s in search if s.value is not None):
+            texts += 1
+            found[seen.file.path] = seen.value
+        wrong = tuple(self._wrong(found))
+        looked = f"none in {len(evidence.history)} lines of history and {texts} small files"
+        return wrong or (self.passed(looked),)
+
+    def _wrong(self, found: Mapping[str, Iterable[Credential]]) -> Iterator[Verdict]:
+        for place, credentials in found.items():
+            for what, shown in credentials:
+                if not any(re.search(allowed, f"{place}: {what}") for allowed in self.allow):
+                    yield self.failed(f"holds {what} ({shown})", _HINT, about=place)
+
+
+def _in_history(line: str) -> Iterator[Credential]:
+    yield from find(line.encode())
+    for match in _ARGUMENT.finditer(line):
+        yield from find_named(match[1], match[2].strip("\"'"))
+
+
+@dataclass(slots=True)
+class CredentialReading:
+    """Reads a small text to its end; of others nothing."""
+
+    file: ImageFile
+    data: bytearray = field(default_factory=bytearray)
+    is_text: bool = True
+
+    def feed(self, chunk: bytes) -> bool:
+        self.data += chunk
+        self.is_text = len(self.data) <= _LARGEST and b"\0" not in chunk
+        return self.is_text and self.file.size <= _LARGEST
+
+    def result(self) -> tuple[Credential, ...] | None:
+        if not self.is_text or self.file.size > _LARGEST:
+            return None
+        return tuple(find(bytes(self.data)))

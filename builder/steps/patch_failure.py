@@ -1,0 +1,97 @@
+"""Why a patch does not apply: what stands at its place now, and what to do about it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from builder.errors import Finding, Place
+from builder.model.values import PatchFile, SourceTree, TreeEntry
+from builder.ports import GitStore
+from builder.steps import diffs
+
+CODE = "patch-failed"
+
+_FAILED = re.compile(r"patch failed: (.+):(\d+)$", re.MULTILINE)
+_ABSENT = re.compile(r"error: (.+): (?:does not exist in index|No such file)", re.MULTILINE)
+_NO_BLOB = "lacks the necessary blob"
+_SHORT = 12  # lines of a hunk that are shown
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def explained(
+    source: SourceTree, tree: str, patch: PatchFile, words: str, store: GitStore
+) -> Finding:
+    """The finding for a patch that applies neither forwards nor backwards; `words` are git's,
+    or one sentence an edit."""
+    failed = _FAILED.search(words)
+    hunk = _hunk(patch, failed[1], int(failed[2])) if failed else None
+    where = f" at {failed[1]}:{failed[2]}" if failed else ""
+    detail = [words]
+    if hunk is not None:
+        data = store.blob(tree, hunk.file) or b""
+        detail += _around(hunk, data)
+    return Finding(
+        CODE,
+        f"{patch.path} does not apply to {source.name}{where}",
+        _hint(source, tree, patch, words, store),
+        "\n".join(detail),
+        Place(Path(patch.path), hunk.line if hunk else None),
+    )
+
+
+def _hunk(patch: PatchFile, file: str, start: int) -> diffs.Hunk | None:
+    hunks = diffs.read(patch.data, strip=patch.strip).hunks
+    return next((h for h in hunks if h.start == start and file.endswith(h.file)), None)
+
+
+def _around(hunk: diffs.Hunk, data: bytes) -> list[str]:
+    """What the target holds where the hunk should have gone."""
+    lines = data.decode("utf-8", "replace").splitlines()
+    held = lines[max(hunk.start - 1, 0) : hunk.start - 1 + min(hunk.length, _SHORT)]
+    if not held:
+        return [f"{hunk.file} has {len(lines)} lines"]
+    shown = [_CONTROL.sub("�", line)[:120] for line in held]
+    return [f"{hunk.file} holds there:"] + [
+        f"{number:>6}  {line}" for number, line in enumerate(shown, hunk.start)
+    ]
+
+
+def _hint(source: SourceTree, tree: str, patch: PatchFile, words: str, store: GitStore) -> str:
+    if patch.edits:
+        return (
+            "the text changed upstream: correct find and count, or say when it is not needed: "
+            "obsolete-if in patches.toml"
+        )
+    files = diffs.read(patch.data, strip=patch.strip).files
+    inside = [path for path in source.submodules if any(f.startswith(f"{path}/") for f in files)]
+    if inside:
+        return f"it changes files of the submodule {inside[0]}: patches reach the source only"
+    if absent := _ABSENT.search(words):
+        near = _near(absent[1], store.entries(tree))
+        moved = f"; is it {' or '.join(near)} now?" if near else ""
+        return f"{absent[1]} is gone upstream{moved}"
+    failed = _FAILED.search(words)
+    data = store.blob(tree, failed[1]) if failed else None
+    if failed and data and (b"\r\n" in data) != (b"\r\n" in patch.data):
+        has, has_not = (failed[1], "the patch") if b"\r\n" in data else ("the patch", failed[1])
+        return f"{has} has CRLF line ends and {has_not} has not: make it anew with git diff"
+    if _NO_BLOB in words:
+        return (
+            "three-way needs the file that the patch was made from, and the store lacks it: "
+            "make the patch again on the new commit (imgbuild patch refresh)"
+        )
+    return (
+        "its lines changed upstream: make the patch again on the new commit "
+        "(imgbuild patch refresh), or drop it from the series"
+    )
+
+
+def _near(path: str, entries: Sequence[TreeEntry]) -> list[str]:
+    """Where the file may be now: the same name elsewhere, else a like one."""
+    known = [entry.path for entry in entries]
+    base = path.rpartition("/")[2]
+    same = [other for other in known if other.rpartition("/")[2] == base]
+    return (same or difflib.get_close_matches(path, known, n=2, cutoff=0.8))[:2]

@@ -1,0 +1,55 @@
+"""What the patched sources alone tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from builder.errors import Finding, GateError, LaneError, Place
+from builder.model.lane import Lane
+from builder.model.values import PatchedSource
+from builder.ports import GitStore
+from builder.steps.gates import Gate, marker
+from builder.steps.preflight.report import Preflight
+
+
+def sources(
+    report: Preflight,
+    lane: Lane,
+    gates: Sequence[tuple[Gate, Place]],
+    patched: Mapping[str, PatchedSource],
+    *,
+    store: GitStore,
+) -> None:
+    """What the sources alone tell: markers, native paths."""
+    for gate, place in gates:
+        if isinstance(gate, marker.Marker) and gate.file is not None:
+            report.check(GateError, _marker(gate, place, patched[gate.source], store))
+    for name, done in sorted(patched.items()):
+        native = lane.sources[name].native
+        if not native:
+            continue
+        held = {entry.path for entry in store.entries(done.source.tree)}
+        for path in native:
+            known = any(p == path or p.startswith(f"{path}/") for p in held)
+            report.check(LaneError, None if known else _no_native(lane, name, path))
+
+
+def _marker(
+    gate: marker.Marker, place: Place, source: PatchedSource, store: GitStore
+) -> Finding | None:
+    tree = source.source.tree
+    data = store.blob(tree, gate.file or "")
+    paths = [entry.path for entry in store.entries(tree)] if data is None else ()
+    verdict = marker.look(gate, data, paths=paths)
+    if verdict.passed:
+        return None
+    what = f"{verdict.about}: {verdict.seen}"
+    return Finding("gate-marker", what, verdict.hint, verdict.detail, place)
+
+
+def _no_native(lane: Lane, name: str, path: str) -> Finding:
+    return Finding(
+        "native-missing", f"{name}: native names {path}, which the patched tree does not hold",
+        "correct the path: a change there would otherwise not be seen as native",
+        place=Place(lane.path, key=("sources", name, "native")),
+    )  # fmt: skip

@@ -1,0 +1,87 @@
+"""Which commits the pull requests of a source stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from builder.errors import Finding, Place, SourceError
+from builder.model.lane import Source
+from builder.model.lock import LockedCompose, LockedSource
+from builder.model.values import GitPin
+from builder.ports import GitStore
+from builder.steps.sources import source_urls
+
+
+def ref(pull: int) -> str:
+    return f"refs/pull/{pull}/head"
+
+
+def heads(
+    pinned: GitPin, wanted: Source, old: LockedSource | None, *, store: GitStore
+) -> tuple[GitPin, ...]:
+    """The head of each pull request: the lane's, the older lock's, or what its ref names now.
+
+    `old` is the older lock's entry when it is kept. Raises: SourceUnavailable.
+    """
+    kept = {locked.pull: locked.head for locked in old.compose} if old is not None else {}
+    found = []
+    for pull in wanted.compose:
+        head = pull.head or kept.get(pull.pull) or store.resolve(pinned.urls, ref(pull.pull))
+        found.append(GitPin(f"{pinned.name}/pull/{pull.pull}", pinned.urls, head, ref(pull.pull)))
+    return tuple(found)
+
+
+def moved(
+    pinned: GitPin, wanted: Source, *, lane: Path, store: GitStore
+) -> Iterator[Finding]:  # fmt: skip
+    """Warnings for heads that the lane pins and whose pull request has another head now."""
+    for i, pull in enumerate(wanted.compose):
+        if pull.head is None:
+            continue
+        try:
+            now = store.resolve(pinned.urls, ref(pull.pull))
+        except SourceError:
+            what, hint = f"{ref(pull.pull)} is not there any more", "the locked delta replays it"
+        else:
+            if now == pull.head:
+                continue
+            what = f"its head is {now:.12} now, the lane says {pull.head:.12}"
+            hint = f'to take the new one: head = "{now}", then lock again'
+        place = Place(lane, key=("sources", pinned.name, "compose", i, "head"))
+        said = f"{pinned.name}: pull request {pull.pull}: {what}"
+        yield Finding("head-moved", said, hint, place=place, level="warning")
+
+
+def pins(name: str, locked: LockedSource, wanted: Source, *, root: Path) -> tuple[GitPin, ...]:
+    """The commits that are merged: a build can do without them while it has the delta.
+
+    They are asked for by their ids only: where a head moved, no history is searched for it.
+    """
+    urls = source_urls(wanted, root=root)
+    found: dict[str, GitPin] = {}
+    for pull in locked.compose:
+        for commit in merged(pull):
+            found.setdefault(commit, GitPin(f"{name}/pull/{pull.pull}", urls, commit))
+        for base in pull.merge_base:
+            found.setdefault(base, GitPin(f"{name}/merge base", urls, base))
+    return tuple(found.values())
+
+
+def merged(pull: LockedCompose) -> tuple[str, ...]:
+    """The commits of a locked pull request that are merged, or picked."""
+    return () if pull.disposition == "already-in-base" else pull.commits or (pull.head,)
+
+
+def wrong(name: str, wanted: Source) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    """What is wrong with a table's `compose`: the key in the lane, what it is, a hint."""
+    seen: set[int] = set()
+    for i, pull in enumerate(wanted.compose):
+        key = ("sources", name, "compose", i)
+        if pull.pull in seen or pull.pull < 1:
+            fault = "is composed twice" if pull.pull in seen else "is no number of a pull request"
+            yield (*key, "pull"), f"{name}: pull request {pull.pull} {fault}", ""
+        seen.add(pull.pull)
+        if wanted.compose_strategy == "merge" and pull.commits not in ((), (pull.head,)):
+            what = f"{name}: pull request {pull.pull} names commits, which are picked, not merged"
+            yield (*key, "commits"), what, 'add compose-strategy = "cherry-pick", or leave them out'

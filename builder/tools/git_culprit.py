@@ -1,0 +1,34 @@
+"""Find the commit at which a patch stopped to apply, by halves, in a repository with history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from builder.model.values import CommitInfo
+from builder.tools import git_patch
+
+
+def first_bad(
+    commits: Sequence[CommitInfo], patch: bytes, strip: int, git_dir: Path
+) -> CommitInfo | None:
+    """The first of `commits` (oldest first) to which the patch does not apply.
+
+    They are taken to be good, then bad; a patch that stands on another one applies to none of
+    them, and the newest is then the likeliest. None without commits, or when all are good.
+    """
+    if not commits or _applies(commits[-1], patch, strip, git_dir):
+        return None
+    good, bad = -1, len(commits) - 1
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if _applies(commits[middle], patch, strip, git_dir):
+            good = middle
+        else:
+            bad = middle
+    return commits[bad] if good >= 0 or len(commits) == 1 else commits[-1]
+
+
+def _applies(commit: CommitInfo, patch: bytes, strip: int, git_dir: Path) -> bool:
+    with git_patch.patching(git_dir, commit.tree, git_dir.parent / "tmp") as index:
+        return not index.check(patch, strip=strip)

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Measure `imgbuild push` against other ways, on nodes made of namespaces (root).
+
+    scripts/bench_push.py [--nodes 1] [--mbit N] [--rounds 3] [--store classic] [--ways a,b]
+
+Seconds and megabytes for a first push, a changed layer and nothing new; the ratios are to
+`docker save | ssh docker load` in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.fleet import images  # noqa: E402
+from tests.fleet.fleet import Fleet, Node, fleet, missing  # noqa: E402
+from tests.fleet.images import Layer  # noqa: E402
+
+MB = 1_000_000
+LAYERS = [Layer(size * MB, i) for i, size in enumerate((80, 300, 5, 250, 150, 200, 65, 50))]
+CHANGED = [*LAYERS[:7], Layer(50 * MB, 99)]
+TAG = "fleet:local"
+Row = dict[str, str | float | int]
+Way = Callable[[Fleet], None]
+
+
+def push(
+    nodes: int = 1, mbit: int | None = None, rounds: int = 3, store: str = "classic",
+    ways: str = "save,imgbuild",
+) -> list[Row]:  # fmt: skip
+    """Rows of medians, one a way and case. Raises: RuntimeError without root and programs."""
+    if lacking := missing():
+        raise RuntimeError(lacking)
+    rows: list[Row] = []
+    first, changed = (images.archive(layers, [TAG], created=f"2025-09-1{i}T00:00:00Z")
+                      for i, layers in enumerate((LAYERS, CHANGED)))  # fmt: skip
+    with (
+        tempfile.TemporaryDirectory(prefix="imgbuild-bench-", dir=Path.home()) as tmp,
+        fleet([store] * nodes, data=Path(tmp)) as made,
+    ):
+        names = "".join(f"[nodes.{n.name}]\n" for n in made.nodes)
+        (made.data / "nodes.toml").write_text(f"schema = 1\n{names}")
+        if mbit is not None:
+            made.network.uplink(mbit)
+        for name in ways.split(","):
+            found: dict[str, list[tuple[float, int]]] = {}
+            for _ in range(rounds):
+                for node in made.nodes:
+                    node.engine.empty()
+                for case, data in (("first", first), ("changed", changed), ("nothing", changed)):
+                    images.load(made.source, data)
+                    found.setdefault(case, []).append(_measured(WAYS[name], made))
+                _check(made)
+            for case, pairs in found.items():
+                rows.append({
+                    "bench": "push", "way": name, "case": case, "nodes": nodes,
+                    "mbit": mbit or 0, "store": store,
+                    "seconds": round(statistics.median(s for s, _ in pairs), 2),
+                    "megabytes": round(statistics.median(b for _, b in pairs) / MB, 1),
+                })  # fmt: skip
+                print(table(rows[-1:], rows), file=sys.stderr)
+    return rows
+
+
+def _measured(way: Way, made: Fleet) -> tuple[float, int]:
+    os.sync()
+    before, began = made.sent(), time.perf_counter()
+    way(made)
+    return time.perf_counter() - began, made.sent() - before
+
+
+def _check(made: Fleet) -> None:
+    layers = {n.docker("image", "inspect", "-f", "{{json .RootFS.Layers}}", TAG)
+              for n in made.nodes}  # fmt: skip
+    assert layers == {made.source.docker("image", "inspect", "-f", "{{json .RootFS.Layers}}", TAG)}
+
+
+def imgbuild(made: Fleet, *words: str) -> None:
+    env = {**os.environ, **made.source.env, "IMGBUILD_SSH_CONFIG": str(made.ssh_config),
+           "IMGBUILD_STATE": str(made.data / "state"),
+           "IMGBUILD_NODES": str(made.data / "nodes.toml")}  # fmt: skip
+    names = ",".join(n.name for n in made.nodes)
+    argv = [str(ROOT / ".venv/bin/imgbuild"), "-C", str(ROOT), "push", "--nodes", names, *words]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stdout + done.stderr)
+    if os.environ.get("BENCH_SHOW"):
+        print(done.stderr, done.stdout, file=sys.stderr)
+
+
+def save_load(made: Fleet) -> None:
+    def one(node: Node) -> None:
+        _shell(f"docker save {TAG} | ssh -F {made.ssh_config} {node.name} docker load -q", made)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(one, made.nodes))
+
+
+def skopeo(made: Fleet) -> None:
+    def one(node: Node) -> None:
+        _shell(
+            f"skopeo copy -q --src-daemon-host {made.source.socket} --dest-daemon-host "
+            f"{node.engine.socket} docker-daemon:{TAG} docker-daemon:{TAG}", made,
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(one, made.nodes))
+
+
+def _shell(words: str, made: Fleet) -> None:
+    subprocess.run(["bash", "-o", "pipefail", "-c", words], env=made.source.env, check=True,
+                   capture_output=True)  # fmt: skip
+
+
+WAYS: Mapping[str, Way] = {
+    "save": save_load,
+    "skopeo": skopeo,
+    "imgbuild": imgbuild,
+    "zstd": lambda made: imgbuild(made, "--compress", "zstd", "--transport", "load"),
+    "plain": lambda made: imgbuild(made, "--compress", "none", "--transport", "load"),
+    "pull": lambda made: imgbuild(made, "--transport", "pull"),
+}
+
+
+def table(shown: list[Row], rows: list[Row]) -> str:
+    base = {row["case"]: row for row in rows if row["way"] == "save"}
+    lines = []
+    for row in shown:
+        line = (f"{row['way']:9} {row['case']:8} {row['nodes']} nodes {row['store']} "
+                f"{row['mbit'] or 'full'} Mbit {row['seconds']:7.2f} s "
+                f"{row['megabytes']:8.1f} MB")  # fmt: skip
+        if (other := base.get(row["case"])) is not None and other is not row:
+            line += f"   {float(other['seconds']) / float(row['seconds']):5.1f} times as fast"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nodes", type=int, default=1)
+    parser.add_argument("--mbit", type=int, help="of this host's link, to all nodes together")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--store", choices=("classic", "containerd"), default="classic")
+    parser.add_argument("--ways", default="save,imgbuild")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    rows = push(asked.nodes, asked.mbit, asked.rounds, asked.store, asked.ways)
+    print(json.dumps(rows, indent=1) if asked.json else table(rows, rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""Gates with programs: headers, ptxas, python-attr, wheel-record; run with this machine's own."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shutil
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from builder.model.values import Verdict
+from builder.steps.gates import Gate, LaneFacts, examine, parse
+from builder.steps.gates.gate import Answer, CouldNotLook, Evidence
+from builder.steps.gates.headers import Headers
+from builder.steps.gates.ptxas import Ptxas
+from builder.steps.gates.python_attr import PythonAttr
+from builder.steps.gates.wheel_record import WheelRecord, wheel_files
+from tests.unit.gates.fake_image import FakeImage
+
+
+def seen(gate: Gate) -> tuple[Verdict, ...]:
+    return examine((gate,), "x", engine=FakeImage(), facts=LaneFacts())  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler here")
+def test_headers() -> None:
+    assert [v.seen for v in seen(Headers(("stdio.h", "math.h")))] == ["found and compiled"]
+    assert seen(Headers(("vector",), language="c++", flags=("-std=c++17",)))[0].passed
+    missing, plain = seen(Headers(("imgbuild_none.h", "stdio.h", "vector")))
+    assert (missing.about, plain.about) == ("imgbuild_none.h", "vector")
+    assert "imgbuild_none.h: No such file" in missing.seen
+    assert "-dev package" in missing.hint
+
+
+def ptxas(folder: Path, *known: str) -> str:
+    path = folder / "ptxas"
+    tests = " ".join(f'[ "$2" = {arch} ] && exit 0;' for arch in known)
+    path.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && { echo "release 12.8, V12.8.93"; exit 0; }\n'
+        f"{tests}\necho \"ptxas fatal   : Value '$2' is not defined for option 'gpu-name'\"\n"
+        "exit 1\n"
+    )
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_ptxas(tmp_path: Path) -> None:
+    program = ptxas(tmp_path, "sm_120a")
+    (good,) = seen(Ptxas(("sm_120a",), (str(tmp_path / "ptx*"),)))
+    assert (good.passed, good.seen) == (True, f"taken by {program} 12.8")
+    (bad,) = seen(Ptxas(("sm_120a", "sm_121a"), (program, program)))
+    assert not bad.passed
+    assert bad.seen.startswith(f"{program} 12.8 refuses sm_121a: ptxas fatal : Value 'sm_121a'")
+    assert "TRITON_PTXAS_PATH" in bad.hint
+    (none,) = seen(Ptxas(("sm_121a",), (str(tmp_path / "none" / "*"),)))
+    assert none.seen == "no ptxas in the image"
+
+
+@pytest.mark.parametrize(
+    ("module", "attr", "passed", "says"),
+    [
+        ("json.decoder", "JSONDecoder.decode", True, "/json/decoder.py, line "),
+        ("json.decoder", "scanner", True, ", line "),
+        ("json.decoder", "JSONDecode", False, "does not define JSONDecode (it has JSONDecoder"),
+        ("json.decoder", "JSONDecoder.encode", False, "does not define encode (it has decode"),
+        ("json.none", "x", False, "there is no module json.none"),
+        ("imgbuild_none.x", "x", False, "there is no module imgbuild_none"),
+        (
+            "decimal",
+            "Decimal",
+            False,
+            "could not look: the name is not in the source, and may come",
+        ),
+    ],
+)
+def test_python_attr(module: str, attr: str, passed: bool, says: str) -> None:
+    (verdict,) = seen(PythonAttr(module, attr))
+    assert verdict.passed is passed
+    assert says in verdict.seen
+
+
+def test_python_attr_with_import() -> None:
+    (good,) = seen(PythonAttr("decimal", "Decimal.sqrt", import_=True))
+    assert good.passed
+    (bad,) = seen(PythonAttr("decimal", "Decimals", import_=True))
+    assert bad.seen.startswith("AttributeError: module 'decimal' has no attribute 'Decimals'")
+    assert seen(PythonAttr("x", "y", python="/opt/none"))[0].seen == (
+        "could not look: the image has no /opt/none"
+    )
+
+
+def test_python_attr_executes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "canary"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise SystemExit('executed')\n")
+    (package / "models.py").write_text(
+        "import torch_that_is_not_here\nif True:\n    try:\n        from .a import Aligner as A\n"
+        "    except ImportError:\n        A = None\nclass B(Base): x: int = 1\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert seen(PythonAttr("canary.models", "A"))[0].passed
+    assert seen(PythonAttr("canary.models", "B.x"))[0].passed
+    (inherited,) = seen(PythonAttr("canary.models", "B.forward"))
+    assert "may come from a base class" in inherited.seen
+
+
+def answer(files: Mapping[str, str], **more: object) -> Answer:
+    packed = base64.b64encode(zlib.compress(json.dumps(files).encode())).decode()
+    said = {
+        "version": "1.0", "copies": 1, "record": True, "changed": [], "missing": [],
+        "files": packed, **more,
+    }  # fmt: skip
+    return Answer(0, 0.1, f"noise\nimgbuild:{json.dumps(said)}\n", "")
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def wheel(path: Path, files: Mapping[str, str]) -> Path:
+    rows = []
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+            b64 = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode()
+            rows.append(f"{name},sha256={b64.rstrip('=')},{len(text)}")
+        archive.writestr("a-1.0.dist-info/RECORD", "\n".join([*rows, "a-1.0.dist-info/RECORD,,"]))
+    return path
+
+
+def judged(gate: WheelRecord, told: Answer, facts: LaneFacts = LaneFacts()) -> list[str]:  # noqa: B008
+    verdicts = gate.judge(Evidence(facts, {"record": told}))
+    return [f"{'ok' if v.passed else 'no'}: {v.seen}" for v in verdicts]
+
+
+FILES = {"a/__init__.py": digest("1")[:20], "a/x.py": digest("2")[:20]}
+
+
+def test_wheel_record() -> None:
+    gate = WheelRecord("a")
+    assert judged(gate, answer(FILES)) == ["ok: 1.0, 2 files as in its RECORD"]
+    assert judged(gate, answer(FILES, changed=["a/x.py"], missing=["a/y.py", "a/z.py"])) == [
+        "no: a/x.py differs from its RECORD",
+        "no: a/y.py, and 1 more is in its RECORD and not in the image",
+    ]
+    but = WheelRecord("a", exclude=("a/x*",))
+    assert judged(but, answer(FILES, changed=["a/x.py"])) == ["ok: 1.0, 1 files as in its RECORD"]
+    assert judged(gate, answer(FILES, copies=2)) == ["no: is installed 2 times"]
+    with pytest.raises(CouldNotLook):
+        judged(gate, answer(FILES, record=False))
+    none = Answer(0, 0.1, 'imgbuild:{"near": ["ab"]}', "")
+    assert judged(gate, none) == ["no: the image has no such distribution (it has ab)"]
+
+
+def test_the_locked_wheel(tmp_path: Path) -> None:
+    gate = WheelRecord("a", wheel="a")
+    same = wheel(
+        tmp_path / "a-1.0-py3.whl", {"a/__init__.py": "1", "a-1.0.data/purelib/a/x.py": "2"}
+    )
+    assert dict(wheel_files(same)) == FILES
+    assert judged(gate, answer(FILES), LaneFacts(wheels={"a": same})) == [
+        "ok: 1.0, 2 files as in the locked wheel a"
+    ]
+    other = wheel(tmp_path / "other.whl", {"a/__init__.py": "1", "a/x.py": "3"})
+    assert judged(gate, answer(FILES), LaneFacts(wheels={"a": other})) == [
+        "no: a/x.py is not as in the locked wheel"
+    ]
+    with pytest.raises(CouldNotLook):
+        judged(gate, answer(FILES))
+
+
+def test_the_source() -> None:
+    gate = WheelRecord("a", source="kern", folder="python")
+    right = {"python/a/x.py": digest("2"), "python/a/__init__.py": digest("1")}
+    assert judged(gate, answer(FILES), LaneFacts(sources=lambda _: right)) == [
+        "ok: 1.0, 2 files as in source kern"
+    ]
+    upstream = {**right, "python/a/x.py": digest("upstream")}
+    assert judged(gate, answer(FILES), LaneFacts(sources=lambda _: upstream)) == [
+        "no: a/x.py is not as in source kern"
+    ]
+    assert judged(gate, answer(FILES), LaneFacts(sources=lambda _: {"a/x.py": "1"})) == [
+        "no: none of its files has that path in source kern"
+    ]
+    with pytest.raises(CouldNotLook):
+        judged(gate, answer(FILES), LaneFacts(sources=lambda _: None))
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"kind": "headers", "headers": []}, "headers: must name at least one"),
+        ({"kind": "headers", "headers": ["a.h"], "flags": ["-o/x"]}, "must be -I, -isystem"),
+        ({"kind": "ptxas", "arch": ["12.1a"]}, "must be such as sm_121a"),
+        ({"kind": "ptxas", "arch": ["sm_121a"], "programs": ["a; b"]}, "a program or its path"),
+        ({"kind": "python-attr", "module": "a", "attr": "b()"}, "attr: must be"),
+        ({"kind": "wheel-record", "distribution": "a", "folder": "x"}, "folder: needs a source"),
+        ({"kind": "wheel-record", "distribution": "a", "source": "kren"}, "no source 'kren'"),
+    ],
+)  # fmt: skip
+def test_tables_that_make_no_sense(table: dict[str, object], says: str) -> None:
+    _, findings = parse([table], file=Path("x.toml"), sources=("kern",))
+    assert says in findings[0].what

@@ -1,0 +1,181 @@
+"""Gates on texts and whole trees: log, secrets, layers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from builder.model.values import ImageInfo, Verdict
+from builder.steps.gates import Gate, LaneFacts, examine, parse
+from builder.steps.gates.credentials import find, find_named
+from builder.steps.gates.layers import Layers
+from builder.steps.gates.log import Log
+from builder.steps.gates.secrets import Secrets
+from tests.unit.gates.fake_image import FakeImage, To
+
+INFO = ImageInfo("sha256:1", (), {}, (), {"PATH": "/bin"}, "arm64", 1, "")
+TOKEN = "hf_" + "a1B2" * 8
+
+RAN = """\
+    0.010 [internal] load build definition
+    1.000 [kern 2/3] RUN cmake .
+    1.500 [kern 2/3]   -- CUDA target architectures: 12.1a
+    1.600 [kern 2/3]   -- CUDA supported target architectures: 12.0;12.1a
+    1.700 [kern 2/3] done in 0.7 s
+    2.000 [stage-7 2/2] RUN pip install x
+    2.100 [stage-7 2/2]   Not building NVFP4 kernels
+    2.200 [stage-7 2/2] done in 0.2 s
+"""
+CACHED = """\
+    0.100 [kern 2/3] cached: RUN cmake .
+    0.200 [stage-7 2/2] RUN pip install x
+    0.300 [stage-7 2/2]   Successfully installed x
+"""
+
+
+def seen(image: FakeImage, gate: Gate, facts: LaneFacts = LaneFacts()) -> tuple[Verdict, ...]:  # noqa: B008
+    return examine((gate,), "x", engine=image, facts=facts)  # type: ignore[arg-type]
+
+
+def logged(folder: Path, *texts: str) -> LaneFacts:
+    logs = []
+    for i, text in enumerate(texts):
+        logs.append(folder / f"{i}.log")
+        logs[-1].write_text(text)
+    return LaneFacts("demo", "12.1a", logs=tuple(logs))
+
+
+@pytest.mark.parametrize(
+    ("gate", "says"),
+    [
+        (Log(must=("target architectures",)), "ok: 3 lines are as they must be"),
+        (Log(must_not=("Not building",)), "no: a line that must not be there: Not building NVFP4"),
+        (Log(must_not=("Not building",), stage="kern"), "ok: 2 lines are as they must be"),
+        (Log(must=("NVFP4 on",)), "no: no line matches 'NVFP4 on'"),
+        (Log(architectures="supported target architectures: (.*)"), "ok: 3 lines"),
+        (Log(architectures="no such line (.*)"), "no: no line matches"),
+    ],
+)
+def test_log(tmp_path: Path, gate: Gate, says: str) -> None:
+    (verdict,) = seen(FakeImage(), gate, logged(tmp_path, RAN))
+    assert f"{'ok' if verdict.passed else 'no'}: {verdict.seen}".startswith(says)
+
+
+def test_log_architectures_that_fell_back(tmp_path: Path) -> None:
+    facts = logged(tmp_path, RAN.replace("12.0;12.1a", "12.0"))
+    (verdict,) = seen(FakeImage(), Log(architectures="supported target arch.*: (.*)"), facts)
+    assert verdict.seen == "asked for 12.1a, effective is 12.0: without 12.1a"
+
+
+def test_log_of_steps_that_came_from_the_cache(tmp_path: Path) -> None:
+    gate = Log(must=("target architectures: 12.1a",), must_not=("Not building",))
+    assert seen(FakeImage(), gate, logged(tmp_path, CACHED, "", RAN))[0].passed
+    (blind,) = seen(FakeImage(), gate, logged(tmp_path, CACHED))
+    assert blind.seen == (
+        "could not look: steps of kern came from the cache, and no log of them is here"
+    )
+    (no_log,) = seen(FakeImage(), gate)
+    assert "not on this machine" in no_log.seen
+
+
+SECRETS = {
+    "root/.netrc": b"machine github.com login me password abcdef12",
+    "root/.config/pip.conf": b"[global]\nindex-url = https://me:hunter22@pypi.example/simple\n",
+    "etc/key.pem": b"-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEAxyz",
+    "home/a/.cache/token": TOKEN.encode(),
+    "root/binary": b"\0" + TOKEN.encode(),
+    "root/large": TOKEN.encode() + bytes(300_000),
+    "usr/lib/python3/dist-packages/test_key.py": b"-----BEGIN PRIVATE KEY-----\nMIIEowIBAAKCAQEA",
+    "etc/apt/sources.list": b"deb https://deb.example/debian bookworm main",
+    "etc/docs": b"https://user:password@example.com https://$USER:$TOKEN@x",
+}
+
+
+def test_secrets_in_files() -> None:
+    verdicts = seen(FakeImage(SECRETS, info=INFO), Secrets())
+    assert {v.about: v.seen.split(" (")[0] for v in verdicts} == {
+        "root/.netrc": "holds a login of netrc",
+        "root/.config/pip.conf": "holds a password in a URL",
+        "etc/key.pem": "holds a private key",
+        "home/a/.cache/token": "holds a Hugging Face token",
+    }
+    assert not any(TOKEN in v.seen + v.detail + v.hint or "hunter22" in v.seen for v in verdicts)
+    allowed = Secrets(allow=(r"^root/", r"^etc/key\.pem: a private key$", "Hugging"))
+    (good,) = seen(FakeImage(SECRETS, info=INFO, made_by=("COPY x",)), allowed)
+    assert (good.passed, good.seen) == (True, "none in 1 lines of history and 6 small files")
+
+
+def test_secrets_in_history_env_and_labels() -> None:
+    info = ImageInfo(
+        "sha256:1", (), {"note": f"by {TOKEN}"}, (), {"HF_TOKEN": "s3cr3t-value"}, "arm64", 1, ""
+    )
+    history = ("COPY a b", "|2 GIT_TOKEN=tok3n-abcdefgh MAX_JOBS=16 /bin/sh -c make")
+    verdicts = seen(FakeImage(info=info, made_by=history), Secrets())
+    assert [(v.about, v.seen) for v in verdicts] == [
+        ("ENV HF_TOKEN", "holds a secret, by its name HF_TOKEN (s3cr…)"),
+        ("LABEL note", "holds a Hugging Face token (hf_a1B2a…)"),
+        ("history, line 2", "holds a secret, by its name GIT_TOKEN (tok3…)"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SCCACHE_S3_NO_CREDENTIALS", "0"), ("AWS_ACCESS_KEY_ID", ""),
+        ("TOKENIZERS_PARALLELISM", "x"),
+        ("GPG_KEY", "A035C8C19219BA821ECEA86B64E628F8D684696D"), ("HF_TOKEN", "${HF_TOKEN}"),
+        ("SECRET_KEY", "/run/secrets/key"), ("MONKEY", "banana-split"),
+        ("CACHE_KEY", "abc-def-ghi"),
+        ("NV_CUDA_LIB", "13.0"), ("URL", "https://github.com/a/b.git"),
+    ],
+)  # fmt: skip
+def test_names_and_values_that_are_harmless(name: str, value: str) -> None:
+    assert list(find_named(name, value)) == []
+
+
+def test_no_alarm_on_what_only_resembles() -> None:
+    for text in (b"sk-learn", b"hf_transfer", b"ghp_x", b"-----BEGIN CERTIFICATE-----",
+                 b"-----BEGIN PRIVATE KEY-----\\n", b"https://host:8000/x@y",
+                 b"git@github.com:a/b"):  # fmt: skip
+        assert list(find(text)) == []
+
+
+BASE = {
+    "opt": None, "opt/a.py": b"1", "opt/b.py": b"2", "opt/gone": b"3", "usr/bin/x": b"4",
+    "opt/l": To("a.py"),
+}  # fmt: skip
+NOW = {
+    "opt": None, "opt/a.py": b"1!", "opt/b.py": b"2", "opt/new/c.py": b"5", "usr/bin/x": b"4",
+    "opt/l": To("b.py"), "opt/imgbuild": None, "opt/imgbuild/lane.lock": b"6",
+}  # fmt: skip
+
+
+def test_layers() -> None:
+    image = FakeImage(NOW, bases={"base:1": FakeImage(BASE)})
+    facts = LaneFacts(bases={"runtime": "base:1"})
+    (bad,) = seen(image, Layers("runtime", ("opt/new/**",)), facts)
+    assert not bad.passed
+    assert bad.seen == "3 paths differ that are not declared, such as changed: opt/a.py"
+    assert bad.detail.splitlines() == ["changed: opt/a.py", "removed: opt/gone", "changed: opt/l"]
+    (good,) = seen(image, Layers("runtime", ("opt/new/**", "opt/[alg]*")), facts)
+    assert good.seen == "6 of 8 paths differ, all of them declared"
+    (part,) = seen(image, Layers("runtime", (), ("usr/**",)), facts)
+    assert part.passed
+    (blind,) = seen(image, Layers("runtime", ()))
+    assert blind.seen == "could not look: which image base runtime is, is not known here"
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"kind": "log"}, "must: is missing"),
+        ({"kind": "log", "must": ["("]}, "is no regular expression"),
+        ({"kind": "log", "architectures": "x"}, "must have one group"),
+        ({"kind": "secrets", "allow": ["("]}, "is no regular expression"),
+        ({"kind": "layers", "base": "b"}, "allow: is missing"),
+    ],
+)
+def test_tables_that_make_no_sense(table: dict[str, object], says: str) -> None:
+    _, findings = parse([table], file=Path("x.toml"))
+    assert says in findings[0].what
