@@ -101,6 +101,9 @@ class History(Protocol):
         """Whether the commit is in the history of the tip; None when that was not found out
         within the number of commits that are fetched for it. Raises: SourceUnavailable."""
 
+    def last_change(self, commit: str, path: str, text: str) -> CommitInfo | None:
+        """The newest commit here that added or removed a text in a file; nothing is fetched."""
+
     def commits(self, old: GitPin, new: GitPin, *, limit: int, say: Say) -> CommitRange:
         """What `new` has and `old` has not. Raises: SourceUnavailable."""
 
@@ -193,9 +196,7 @@ class Engine(Protocol):
 
     def image(self, reference: str) -> ImageInfo | None: ...
     def images(self, repository: str) -> tuple[ImageInfo, ...]: ...
-    def history(self, image: str) -> tuple[str, ...]:
-        """What made each layer, as the image's history says, the first one first."""
-
+    def history(self, image: str) -> tuple[str, ...]: ...  # what made each layer, in order
     def load(self, archive: Iterator[bytes]) -> None:
         """Load a docker-archive from a stream."""
 

@@ -38,4 +38,5 @@ def near(code: str) -> list[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(" ".join(text.split()), _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    flat = " ".join(text.split())
+    return textwrap.wrap(flat, _WIDTH, initial_indent="  ", subsequent_indent="  ")

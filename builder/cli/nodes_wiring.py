@@ -44,6 +44,11 @@ def limit(found: nodes.Known, asked: str | None) -> float | None:
     return read
 
 
+def batch() -> int:
+    """Bytes from which on a layer has a load of its own; tests make it small."""
+    return int(os.environ.get("IMGBUILD_PUSH_BATCH") or 64_000_000)
+
+
 def source() -> Source:
     from builder.tools.push_source import DockerSource
 

@@ -52,6 +52,16 @@ class Defaults:
 
 
 @dataclass(frozen=True, slots=True)
+class Hooks:
+    """Commands as lists of words; a failure stops what follows."""
+
+    before_push: tuple[tuple[str, ...], ...] = ()  # on this host
+    after_push: tuple[tuple[str, ...], ...] = ()  # on this host, when all nodes were served
+    before_node: tuple[tuple[str, ...], ...] = ()  # on each node, before anything moves there
+    after_node: tuple[tuple[str, ...], ...] = ()  # on each node, after its tags moved
+
+
+@dataclass(frozen=True, slots=True)
 class NodesFile:
     """One `nodes.toml`."""
 
@@ -59,6 +69,7 @@ class NodesFile:
     nodes: Mapping[Name, NodeEntry] = field(default_factory=dict)
     groups: Mapping[Name, tuple[str, ...]] = field(default_factory=dict)  # nodes and groups
     defaults: Defaults = Defaults()
+    hooks: Hooks = Hooks()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import re
 import types
 import typing
 from collections.abc import Callable, Hashable, Mapping
@@ -21,6 +22,7 @@ from builder.errors import Finding, Place
 
 T = TypeVar("T")
 KeyPath = tuple[str | int, ...]
+_USERINFO = re.compile(r"://[^/\s@]+@")
 RawTable = Mapping[str, object]
 
 
@@ -235,5 +237,5 @@ def _named(raw: object) -> str:
 
 
 def _quoted(value: object) -> str:
-    text = repr(value)
+    text = _USERINFO.sub("://…@", repr(value))  # a token in a URL is refused, and not repeated
     return text if len(text) <= 80 else f"{text[:77]}…"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from builder.errors import Finding, ImgbuildError, LaneError
 from builder.model.lock import Lock
-from builder.model.values import PatchedSource
+from builder.model.values import CommitInfo, PatchedSource
 from builder.pipeline.prove import prove
 from builder.pipeline.timeline import Timeline
 from builder.ports import Engine, Files, GitStore, Progress, Project
@@ -15,6 +15,7 @@ from builder.steps import identity, image, preflight, unresolved
 from builder.steps.bases import base_reference
 from builder.steps.lanes import LockMissing, ReadLane, image_folder, read_lane, read_lock
 from builder.steps.preflight.base_packages import of_bases
+from builder.steps.sources import pins
 
 _NO_ENGINE = "the engine: its version, platform and free disk (a build looks at once)"
 
@@ -92,7 +93,10 @@ def before(
     """The preflight of sources and Dockerfile, which `check` and `build` have in common."""
     lane = read.lane
     if patched is not None:
-        preflight.sources(report, lane, read.declared, patched, store=store)
+        preflight.sources(
+            report, lane, read.declared, patched,
+            store=store, last_change=_last_change(read, lock, project, store),
+        )  # fmt: skip
     folder = image_folder(lane)
     try:
         image.folder_digest(folder, project=project)
@@ -109,6 +113,21 @@ def before(
         if lock else {},
         platform=platform,
     )  # fmt: skip
+
+
+def _last_change(
+    read: ReadLane, lock: Lock | None, project: Project, store: GitStore
+) -> Callable[[str, str, str], CommitInfo | None]:
+    def of(name: str, file: str, text: str) -> CommitInfo | None:
+        if lock is None:
+            return None
+        commit = lock.sources[name].commit
+        pin = next(
+            (p for p in pins(read.lane, lock, root=project.root) if p.commit == commit), None
+        )
+        return store.history(pin.urls).last_change(commit, file, text) if pin else None
+
+    return of
 
 
 def _args(

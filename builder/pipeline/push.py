@@ -7,18 +7,19 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from builder.errors import UsageError
 from builder.model.distribution import NodeFacts, Outcome, Plan, Receipt, SourceImage
-from builder.model.nodes import Compress, Node
+from builder.model.nodes import Compress, Hooks, Node
 from builder.node_ports import Board, Connection, Connections, Layers, Receipts, Source
-from builder.pipeline.push_nodes import Ends, link_rates, probe_all, settle_present
+from builder.pipeline.push_nodes import Ends, before_all, link_rates, probe_all, settle_present
 from builder.pipeline.push_transfer import Move, transfer
 from builder.ports import Progress
 from builder.steps.distribution import plan as planning
 from builder.steps.labels import BUILD_ID, GATES, LANE
+from builder.tools import hooks
 
 _WORTH_PROBING = 150_000_000  # bytes; below, the kind of the link does not matter
 
@@ -30,6 +31,8 @@ class Options:
     limit: float | None = None  # bytes a second, to all nodes together
     transport: str = "auto"  # auto, load or pull
     dry_run: bool = False  # say what would move
+    hooks: Hooks = field(default_factory=Hooks)
+    batch: int = 64_000_000  # bytes; smaller layers share a load
 
 
 def push(
@@ -49,6 +52,8 @@ def push(
     layers that arrived stay for the next push. Raises: Ungated, UsageError, EngineMissing.
     """
     began, started = time.monotonic(), datetime.now(UTC)
+    if not options.dry_run:
+        hooks.run_all(options.hooks.before_push, "before-push")
     with ExitStack() as held:
         pool = held.enter_context(ThreadPoolExecutor(max(4, 2 * len(nodes))))
         opened = held.enter_context(connections.open(nodes))  # while it connects:
@@ -58,7 +63,7 @@ def push(
         progress.title(_title(image, nodes))
         reading = pool.submit(source.layers, image)
         lines = held.enter_context(board.lines([node.name for node in nodes]))
-        ends = Ends(image, tags, lines)
+        ends = Ends(image, tags, lines, options.hooks)
         links, facts = probe_all(nodes, opened, ends, pool)
         layers = reading.result()
         plan, rates = _planned(image, tags, layers, links, facts, options, pool)
@@ -67,13 +72,15 @@ def push(
             ends.planned(plan, layers.sizes())
         else:
             ends.expect(plan, layers.sizes())
+            plan = before_all(plan, links, ends, pool)
             move = Move(image, layers, plan, links, ends, opened.folder, options.limit,
-                        _compresses(options, rates))  # fmt: skip
+                        _compresses(options, rates), options.batch)  # fmt: skip
             settle_present(plan, links, layers.config_digest(), ends, pool)
             transfer(move, pool)
     receipt = _receipt(image, tags, layers, ends.outcomes(nodes), started, began, options)
     if not options.dry_run:
         receipts.write(receipt)
+        hooks.run_all(options.hooks.after_push, "after-push")
     return receipt
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,12 +11,15 @@ from dataclasses import replace
 
 from builder.errors import Finding, ImgbuildError
 from builder.model.distribution import NodeFacts, NodePlan, Outcome, Plan, SourceImage
-from builder.model.nodes import Node
+from builder.model.nodes import Hooks, Node
 from builder.node_ports import Connection, NodeLine, OpenNodes
 from builder.steps.distribution import arrive, probe
 from builder.steps.distribution.said import ended, would_move
+from builder.tools.hooks import HookFailed
+from builder.tools.ssh_words import NodeFailed
 
 _ASK_S = 60.0
+_HOOK_S = 600.0
 _SAMPLE = 16 << 20  # bytes
 
 
@@ -23,8 +27,13 @@ class Ends:
     """How the push ends on each node; told to its line as soon as it is known."""
 
     def __init__(
-        self, image: SourceImage, tags: Sequence[str], lines: Callable[[str], NodeLine]
+        self,
+        image: SourceImage,
+        tags: Sequence[str],
+        lines: Callable[[str], NodeLine],
+        hooks: Hooks,
     ) -> None:
+        self.hooks = hooks
         self.image, self.tags, self.line = image, tuple(tags), lines
         self._began = time.monotonic()
         self._lock = threading.Lock()
@@ -108,6 +117,40 @@ def link_rates(links: Sequence[Connection], pool: ThreadPoolExecutor) -> Mapping
     return dict(zip(names, pool.map(rate, links), strict=True))
 
 
+def before_all(
+    plan: Plan, links: Mapping[str, Connection], ends: Ends, pool: ThreadPoolExecutor
+) -> Plan:
+    """Run the hooks on each node that something will move to; the plan without those whose
+    hook failed."""
+
+    def one(node: NodePlan) -> bool:
+        if node.is_settled:
+            return True
+        try:
+            run_hooks(links[node.node.name], ends.hooks.before_node, "before-node")
+        except ImgbuildError as error:
+            ends.fail(node.node.name, error)
+            return False
+        return True
+
+    if not ends.hooks.before_node:
+        return plan
+    goes = list(pool.map(one, plan.nodes))
+    return replace(plan, nodes=tuple(n for n, ok in zip(plan.nodes, goes, strict=True) if ok))
+
+
+def run_hooks(link: Connection, commands: Sequence[Sequence[str]], when: str) -> None:
+    """Raises: HookFailed, ConnectionLost."""
+    for words in commands:
+        try:
+            link.script(f"exec 2>&1; {shlex.join(words)}", timeout_s=_HOOK_S)
+        except NodeFailed as error:
+            raise HookFailed(
+                f"{link.node.name}: {when}: {words[0]} failed", detail=error.findings[0].detail,
+                hint="mend it, or take it out of [hooks] in nodes.toml",
+            ) from error  # fmt: skip
+
+
 def settle_present(
     plan: Plan,
     links: Mapping[str, Connection],
@@ -145,6 +188,7 @@ def settle(
         words = arrive.words(docker, want, ends.image, config, ends.tags)
         arrived = arrive.read(name, link.script(arrive.SCRIPT, *words, timeout_s=300))
         proof = arrive.judge(name, arrived, ends.image, want=want, config=config, manifest=manifest)
+        run_hooks(link, ends.hooks.after_node, "after-node")
     except ImgbuildError as error:
         ends.fail(name, error, sent=sent)
         return

@@ -17,9 +17,10 @@ from builder.node_ports import Connection, Layers
 from builder.pipeline.push_nodes import Ends, settle
 from builder.steps.distribution import archives
 from builder.steps.distribution.plan import batches
-from builder.tools.delivery import Limit, Parcel, Receiver, deliver
+from builder.tools.delivery import Limit, deliver
 from builder.tools.load_words import load_failed
 from builder.tools.push_registry import Registry
+from builder.tools.receiver import Parcel, Receiver
 
 _PULL_S = 6 * 3600.0
 _TRIES = 3
@@ -41,6 +42,7 @@ class Move:
     folder: Path  # private, for sockets
     limit: float | None
     compress: bool
+    batch: int  # bytes; smaller layers share a load
 
 
 def transfer(move: Move, pool: ThreadPoolExecutor) -> None:
@@ -120,7 +122,7 @@ def _load(move: Move, loads: Sequence[NodePlan], limit: Limit, pool: ThreadPoolE
         for plan in loads
     }  # fmt: skip
     oci = any(plan.facts.store == "containerd" for plan in loads)
-    parcels = Parcels(move.layers, loads, oci=oci)
+    parcels = Parcels(move.layers, loads, move.batch, oci=oci)
     deliver(parcels.each(), list(receivers.values()), compress=compress, limit=limit)
     config = move.layers.config_digest()
 
@@ -137,14 +139,14 @@ def _load(move: Move, loads: Sequence[NodePlan], limit: Limit, pool: ThreadPoolE
 class Parcels:
     """The loads of one image, in order; the last one makes the image itself."""
 
-    def __init__(self, layers: Layers, loads: Sequence[NodePlan], *, oci: bool) -> None:
-        self._layers, self._loads, self._oci = layers, loads, oci
+    def __init__(self, layers: Layers, loads: Sequence[NodePlan], batch: int, *, oci: bool) -> None:
+        self._layers, self._loads, self._batch, self._oci = layers, loads, batch, oci
         self.manifest = ""  # digest, known at the end
 
     def each(self) -> Iterator[Parcel]:
         sizes, needs = self._layers.sizes(), [plan.missing for plan in self._loads]
         if self._layers.is_random and not self._oci:
-            loads = batches(sizes, needs) or ((),)
+            loads = batches(sizes, needs, smallest=self._batch) or ((),)
         else:
             loads = (tuple(range(min((n[0] for n in needs if n), default=0), len(sizes))),)
         for i, batch in enumerate(loads):
@@ -172,10 +174,12 @@ class Parcels:
             yield blob.digest, archives.padding(blob.size)
 
     def _tail(self, prefix: int | None) -> bytes:
-        config, blobs = self._layers.config(), self._layers.blobs()
+        config, digests = self._layers.config(), self._layers.digests()
         tag = archives.transfer_tag(self._layers.config_digest(), prefix)
         if prefix is not None:
-            return archives.tail(archives.prefix_config(config, prefix), blobs[:prefix], tag)
-        oci = self._layers.manifest() or archives.manifest(config, blobs)
+            return archives.tail(archives.prefix_config(config, prefix), digests[:prefix], tag)
+        if not self._oci:  # sizes are not needed: to learn them, each layer's list is read
+            return archives.tail(config, digests, tag)
+        oci = self._layers.manifest() or archives.manifest(config, self._layers.blobs())
         self.manifest = archives.digest(oci)
-        return archives.tail(config, blobs, tag, oci if self._oci else None)
+        return archives.tail(config, digests, tag, oci)

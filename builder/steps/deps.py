@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from builder.errors import Finding, LaneError, Place, SourceError
-from builder.model.ids import is_relative_path, is_url
+from builder.model.ids import is_local_url, is_relative_path, is_url
 from builder.model.lane import Dep, DepSet, Lane
 from builder.model.lock import LockedDep
 from builder.model.values import GitPin
@@ -49,7 +49,8 @@ def derive(lane: Lane, name: str, tree: str, *, store: GitStore) -> tuple[Fetch,
         for u in unclassified
         if u.name not in excused and u.file not in excused
     ]
-    wrong += _doubtful(wanted, [f for f in fetches if f.name not in excused])
+    url = lane.sources[wanted.from_].url
+    wrong += _doubtful(wanted, url, [f for f in fetches if f.name not in excused])
     for left in sorted(wanted.leave_out.keys() - seen):
         wrong.append(_of_lane(lane, (name, "leave-out", left), f"nothing fetches {left}"))
     if not fetches and not unclassified:
@@ -152,13 +153,16 @@ def _unfilled(
             yield entry.path, f"not in GIT_SUBMODULES of {fetch.file}"
 
 
-def _doubtful(wanted: DepSet, fetches: Sequence[Fetch]) -> Iterator[Finding]:
+def _doubtful(wanted: DepSet, url: str, fetches: Sequence[Fetch]) -> Iterator[Finding]:
     """Values that CMake would take and a lock must not hold."""
     for fetch in fetches:
         if not _NAME.fullmatch(fetch.name):
             what = f"{fetch.name!r} is no name for a dep"
         elif not is_url(fetch.url):
             what = f"{fetch.name}: GIT_REPOSITORY {fetch.url} is neither https, ssh nor a path"
+        elif is_local_url(fetch.url) and not is_local_url(url):
+            what = f"{fetch.name}: GIT_REPOSITORY {fetch.url} is a path on this machine, given by "
+            what += "a repository that is not on it"
         elif fetch.subfolder and not is_relative_path(fetch.subfolder):
             what = f"{fetch.name}: SOURCE_SUBDIR {fetch.subfolder} is not below the source"
         elif re.fullmatch(r"[0-9a-f]{7,39}", fetch.tag):

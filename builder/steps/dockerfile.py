@@ -2,7 +2,7 @@
 
 The rules are BuildKit's (frontend/dockerfile/parser/parser.go): directives, continued lines
 with comments and empty lines in them, heredocs, JSON forms. Written here, since no package
-that is kept up reads heredocs and the escape directive (docs/decisions/0008-dockerfile-parser.md).
+that is kept up reads heredocs and the escape directive (docs/decisions/0009-dockerfile-parser.md).
 """
 
 from __future__ import annotations

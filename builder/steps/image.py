@@ -11,6 +11,7 @@ from builder.errors import Finding, LaneError, Place
 from builder.model.lane import Lane
 from builder.model.lock import Lock, LockedSource
 from builder.ports import Project
+from builder.steps import identity
 
 RECORD = "imgbuild/opt/imgbuild"
 """Where the files that belong to /opt/imgbuild of the image lie in the build context.
@@ -89,15 +90,16 @@ def dockerfile(
 def build_args(lane: Lane, lock: Lock, bases: Mapping[str, str]) -> Mapping[str, str]:
     """All build arguments: the lane's own, and what every stage may declare and then use.
 
-    `bases` are references by name. `<SOURCE>_COMMIT` and the others of a source cost nothing
-    where no stage declares them.
+    `bases` are references by name. An argument costs nothing where no stage declares it;
+    BUILD_ID moves with every change, and belongs behind the last RUN.
     Raises: BuildArgInvalid, with all findings.
     """
     own = {
         "TORCH_CUDA_ARCH_LIST": lane.build.cuda_arch_list,
         "SOURCE_DATE_EPOCH": str(lock.epoch),
         **{f"BASE_{variable(name)}": ref for name, ref in sorted(bases.items())},
-        "LANE": lane.name,
+        "BUILD_ID": identity.build_id(lane, lock)[:12],
+        "SOURCES": " ".join(sorted(lock.sources)),
     }
     for name, source in sorted(lock.sources.items()):
         own |= source_args(name, source, lane.name)

@@ -15,6 +15,7 @@ from builder.ports import Engine
 CANDIDATES = "imgbuild-candidate"
 LANE, BUILD_ID = "io.imgbuild.lane", "io.imgbuild.build-id"
 LOCK_DIGEST, GATES = "io.imgbuild.lock-digest", "io.imgbuild.gates"
+ENV = "io.imgbuild.env"  # names of the variables that the lane gives the image
 _OCI = "org.opencontainers.image"
 
 
@@ -52,6 +53,8 @@ def labels(
         "io.imgbuild.arch-list": lane.build.cuda_arch_list,
         GATES: f"{sum(v.passed for v in verdicts)} of {len(verdicts)}",
     }
+    if lane.env:
+        found[ENV] = " ".join(sorted(lane.env))
     if len(lock.sources) == 1:
         found[f"{_OCI}.source"] = next(iter(lock.sources.values())).url
     for name, source in lock.sources.items():

@@ -44,9 +44,8 @@ def _entries(side: Side) -> Iterator[tuple[Key, Facts]]:
         yield ("sources", name), _source(source, locked, side.patches.get(name))
     for name, dep in lane.own_deps.items():
         yield ("deps", name), _dep(dep, lock.deps.get(name) if lock else None)
-    for name, derived in (lock.deps if lock else {}).items():
-        if derived.from_ is not None:
-            yield ("deps", name), _dep(Dep(derived.url, derived.into), derived)
+    for name, derived in lane.dep_sets.items():
+        yield ("deps", name), _dep_set(name, derived, lock)
     for name, base in lane.base.items():
         held = lock.base.get(name) if lock else None
         digests = _named_digest(base.ref) or (dict(held.platforms) if held else None)

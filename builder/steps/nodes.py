@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from builder.errors import Finding, LaneError, Place, UsageError
-from builder.model.nodes import Defaults, Node, NodeEntry, NodesFile, is_destination
+from builder.model.nodes import Defaults, Hooks, Node, NodeEntry, NodesFile, is_destination
 from builder.model.schema import Reader
 
 FILE = "nodes.toml"
@@ -33,6 +33,7 @@ class Known:
     nodes: Mapping[str, NodeEntry] = field(default_factory=dict)
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     defaults: Defaults = field(default_factory=Defaults)
+    hooks: Hooks = field(default_factory=Hooks)
     files: tuple[Path, ...] = ()
 
 
@@ -96,7 +97,8 @@ def _merged(files: Sequence[NodesFile], paths: tuple[Path, ...]) -> Known:
             one.defaults.compress if one.defaults.compress != "auto" else defaults.compress,
             one.defaults.limit_rate or defaults.limit_rate,
         )
-    return Known(nodes, groups, defaults, paths)
+    hooks = next((one.hooks for one in reversed(files) if one.hooks != Hooks()), Hooks())
+    return Known(nodes, groups, defaults, hooks, paths)
 
 
 def _wrong_groups(known: Known) -> Iterator[Finding]:

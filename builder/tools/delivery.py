@@ -7,40 +7,14 @@ it was committed, so that two are under way and none lacks its parent.
 from __future__ import annotations
 
 import contextlib
-import queue
-import shlex
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from subprocess import Popen
 
 from builder.errors import DistributionError, ImgbuildError
-from builder.node_ports import Connection, NodeLine
 from builder.tools import process
-from builder.tools.load_words import load_failed
-
-_QUEUED = 24  # pieces of at most 1 MB for each node
-_STALL_S = 60.0
-_LOAD_S = 3600.0  # the engine's own work after the last byte
-
-
-class Stalled(DistributionError):
-    """A node takes no more bytes."""
-
-    code = "stalled"
-
-
-@dataclass(frozen=True, slots=True)
-class Parcel:
-    """`pieces` gives each piece with the digest of the layer that it belongs to (None: for
-    all); `wanted` says which of them each node lacks."""
-
-    name: str  # for people: "layers 3-5 of 9"
-    pieces: Callable[[], Iterator[tuple[str | None, bytes]]]
-    tail: Callable[[], bytes]  # asked when all pieces were given
-    wanted: Mapping[str, frozenset[str]]
+from builder.tools.receiver import Parcel, Receiver, Tail
 
 
 @dataclass
@@ -60,125 +34,6 @@ class Limit:
             wait = self._next - now
         if wait > 0:
             time.sleep(wait)
-
-
-class Receiver:
-    """One node's end: a thread that feeds its loads. `error` says why it ended early."""
-
-    def __init__(
-        self, link: Connection, docker: Sequence[str], line: NodeLine, *, unpack: str
-    ) -> None:
-        inner = f"{unpack}{shlex.join(docker)} load -q"
-        self._command = shlex.join(["sh", "-c", inner])
-        self._link, self._line = link, line
-        self._items: queue.Queue[object] = queue.Queue(_QUEUED)
-        self._running: list[Popen[bytes]] = []
-        self._stack = contextlib.ExitStack()
-        self._waits = False  # for the engine, not for the link
-        self.error: ImgbuildError | None = None
-        self.sent = 0
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._thread.start()
-
-    @property
-    def name(self) -> str:
-        return self._link.node.name
-
-    def put(self, item: object) -> None:
-        """Give it the next item; a node that takes nothing for a minute is given up."""
-        since = time.monotonic()
-        while self.error is None:
-            with contextlib.suppress(queue.Full):
-                self._items.put(item, timeout=0.5)
-                return
-            if self._waits:
-                since = time.monotonic()
-            if time.monotonic() - since > _STALL_S:
-                self.stop(Stalled(f"{self.name} takes no more bytes",
-                                  hint="look at its disk and link, then run it again"))  # fmt: skip
-
-    def finish(self) -> None:
-        """No more comes: wait for its last load."""
-        self.put(_END)
-        self._thread.join()
-
-    def stop(self, error: ImgbuildError) -> None:
-        self.error = self.error or error
-        for running in self._running:
-            with contextlib.suppress(OSError):
-                running.kill()
-
-    def _work(self) -> None:
-        try:
-            with self._stack:
-                while self.error is None:
-                    item = self._items.get()
-                    if item is _END:
-                        self._settle(0)
-                        return
-                    self._take(item)
-        except ImgbuildError as error:
-            self.error = self.error or error
-        except OSError as error:
-            self.error = self.error or self._ended(str(error))
-
-    def _take(self, item: object) -> None:
-        if isinstance(item, Parcel):
-            self._line.say(item.name)
-            self._running.append(self._stack.enter_context(self._link.stream(self._command)))
-        elif isinstance(item, Tail):
-            self._settle(1)
-            self._write(item.data)
-            stdin = self._running[-1].stdin
-            assert stdin is not None
-            stdin.close()
-            self._running[-1].stdin = None
-        else:
-            assert isinstance(item, bytes)
-            self._write(item)
-
-    def _write(self, data: bytes) -> None:
-        stdin = self._running[-1].stdin
-        assert stdin is not None
-        try:
-            stdin.write(data)
-            stdin.flush()
-        except BrokenPipeError:
-            for running in list(self._running):
-                running.stdin = None
-                self._check(running)
-            raise
-        self.sent += len(data)
-        self._line.moved(len(data))
-
-    def _settle(self, keep: int) -> None:
-        """Wait until all loads but the last `keep` have ended well."""
-        self._waits = True
-        while len(self._running) > keep:
-            self._check(self._running[0])
-            self._running.pop(0)
-        self._waits = False
-
-    def _check(self, running: Popen[bytes]) -> None:
-        try:
-            out, err = running.communicate(timeout=_LOAD_S)
-        except subprocess.TimeoutExpired:
-            raise Stalled(
-                f"{self.name}: docker load does not end", hint="look at the node"
-            ) from None
-        if running.returncode:
-            raise self._ended((err or out).decode("utf-8", "replace"))
-
-    def _ended(self, complaint: str) -> ImgbuildError:
-        return load_failed(self._link, complaint)
-
-
-@dataclass(frozen=True, slots=True)
-class Tail:
-    data: bytes
-
-
-_END = object()
 
 
 def deliver(
@@ -205,7 +60,8 @@ def deliver(
 def _send(parcel: Parcel, receivers: Sequence[Receiver], *, compress: bool, limit: Limit) -> None:
     groups: dict[frozenset[str], list[Receiver]] = {}
     for receiver in receivers:
-        if receiver.error is None and (wanted := parcel.wanted.get(receiver.name)):
+        wanted = parcel.wanted.get(receiver.name)  # empty: its tail alone
+        if receiver.error is None and wanted is not None:
             groups.setdefault(wanted, []).append(receiver)
             receiver.put(parcel)
     with contextlib.ExitStack() as stack:
@@ -242,8 +98,9 @@ def _pipe(
         assert stdout is not None
 
         def drain() -> None:
-            while data := stdout.read1(1 << 18):  # type: ignore[attr-defined]
-                give(data)
+            with contextlib.suppress(OSError, ValueError):  # closed: the push was ended
+                while data := stdout.read1(1 << 18):  # type: ignore[attr-defined]
+                    give(data)
 
         reader = threading.Thread(target=drain, daemon=True)
         reader.start()

@@ -10,12 +10,12 @@ from builder.tools import git_patch
 
 
 def first_bad(
-    commits: Sequence[CommitInfo], patch: bytes, strip: int, git_dir: Path
+    before: CommitInfo, commits: Sequence[CommitInfo], patch: bytes, strip: int, git_dir: Path
 ) -> CommitInfo | None:
-    """The first of `commits` (oldest first) to which the patch does not apply.
+    """The first of `commits` (oldest first, after `before`) to which the patch does not apply.
 
-    They are taken to be good, then bad; a patch that stands on another one applies to none of
-    them, and the newest is then the likeliest. None without commits, or when all are good.
+    They are taken to be good, then bad. A patch that stands on another one applies to none, and
+    the newest commit is then the likeliest. None without commits, or when all are good.
     """
     if not commits or _applies(commits[-1], patch, strip, git_dir):
         return None
@@ -26,7 +26,8 @@ def first_bad(
             good = middle
         else:
             bad = middle
-    return commits[bad] if good >= 0 or len(commits) == 1 else commits[-1]
+    known = good >= 0 or _applies(before, patch, strip, git_dir)
+    return commits[bad] if known else commits[-1]
 
 
 def _applies(commit: CommitInfo, patch: bytes, strip: int, git_dir: Path) -> bool:

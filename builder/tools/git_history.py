@@ -116,7 +116,21 @@ class HistoryFolder:
             words = ("--topo-order", "--reverse", f"--format={_FORMAT}", "--no-mailmap")
             between = (new.commit, f"^{old.commit}", "--", *(f":(literal){p}" for p in paths))
             log = self._git("log", "-z", *words, "--encoding=UTF-8", *between).text
-            return git_culprit.first_bad(list(_infos(log)), patch, strip, self.git_dir)
+            first = self._git("log", "-z", "-1", *words[2:], "--encoding=UTF-8", old.commit).text
+            commits = list(_infos(log))
+            (before,) = _infos(first)
+            return git_culprit.first_bad(before, commits, patch, strip, self.git_dir)
+
+    def last_change(self, commit: str, path: str, text: str) -> CommitInfo | None:
+        """The newest commit, of those here, that changed how often a text stands in a file.
+
+        Nothing is fetched: None also says that the history around the commit is not here.
+        """
+        if not (self.git_dir / "HEAD").exists() or not self._is_here(commit):
+            return None
+        words = ("log", "-z", "-1", f"--format={_FORMAT}", "--no-mailmap", "--encoding=UTF-8")
+        done = self._git(*words, f"-S{text}", commit, "--", f":(literal){path}", check=False)
+        return next(_infos(done.text), None) if not done.returncode and done.text else None
 
     def _bases(self, ours: Sequence[str], theirs: str) -> tuple[str, ...] | None:
         """The merge bases, or None while the boundary may hide one.

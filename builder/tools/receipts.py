@@ -22,6 +22,8 @@ class ReceiptFolder:
         folder.mkdir(parents=True, exist_ok=True)
         target = folder / f"{receipt.id}.json"
         beside = folder / f".{receipt.id}.{os.getpid()}"
-        beside.write_text(json.dumps(asdict(receipt), indent=1, ensure_ascii=False) + "\n")
+        beside.write_text(
+            json.dumps(asdict(receipt), indent=1, ensure_ascii=False, default=str) + "\n"
+        )
         beside.replace(target)
         return target

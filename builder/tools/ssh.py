@@ -7,6 +7,7 @@ keys are never relaxed, no agent is forwarded, nothing is ever asked.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import shlex
@@ -24,6 +25,7 @@ from builder.tools import process
 from builder.tools.ssh_words import ConnectionLost, NodeFailed, NoTunnel, lost, understood
 
 CONNECT_S = 15
+_FOLDER = "imgbuild-ssh-"
 _OPTIONS = (
     "BatchMode=yes", "ForwardAgent=no", "ForwardX11=no", "PermitLocalCommand=no",
     "RequestTTY=no", "ServerAliveInterval=5", "ServerAliveCountMax=3", "Compression=no",
@@ -133,8 +135,8 @@ class Ssh:
     @contextlib.contextmanager
     def open(self, nodes: Sequence[Node]) -> Iterator[Opened]:
         """Start connecting to all nodes; `connect` waits for one of them."""
-        # A socket's address has less than 108 bytes, and ssh appends 17.
-        folder = Path(tempfile.mkdtemp(prefix="imgbuild-", dir="/tmp"))
+        _sweep()
+        folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-", dir=_top()))
         with contextlib.ExitStack() as running:
             running.callback(shutil.rmtree, folder, ignore_errors=True)
             links = {
@@ -153,14 +155,36 @@ class Ssh:
 
     def _cipher(self, node: Node) -> tuple[str, ...]:
         """The fast cipher first, unless the user's config chooses ciphers for this node."""
-        shown = [
-            process.run(
-                [*argv, "-G", "--", node.destination], env=environment(), timeout_s=10, check=False
-            ).text
-            for argv in (self._base, ("ssh", "-F", os.devnull))
-        ]
-        chosen = [re.findall(r"^ciphers .*$", text, re.MULTILINE) for text in shown]
-        return ("-o", _FAST_CIPHER) if chosen[0] == chosen[1] else ()
+        chosen = _ciphers(self._base, node.destination)
+        return ("-o", _FAST_CIPHER) if chosen == self._default else ()
+
+    @functools.cached_property
+    def _default(self) -> list[str]:
+        return _ciphers(("ssh", "-F", os.devnull), "node")
+
+
+def _ciphers(base: Sequence[str], destination: str) -> list[str]:
+    argv = [*base, "-G", "--", destination]
+    shown = process.run(argv, env=environment(), timeout_s=10, check=False).text
+    return re.findall(r"^ciphers .*$", shown, re.MULTILINE)
+
+
+def _top() -> Path:
+    """Where sockets may lie: an address has less than 108 bytes, and ssh appends 17."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    return Path(runtime if 0 < len(runtime) < 40 and Path(runtime).is_dir() else "/tmp")  # noqa: S108
+
+
+def _sweep() -> None:
+    """Remove the folders of pushes that were killed."""
+    for folder in _top().glob(f"{_FOLDER}*"):
+        with contextlib.suppress(OSError, ValueError):
+            if folder.stat().st_uid != os.getuid():
+                continue
+            try:
+                os.kill(int(folder.name.removeprefix(_FOLDER).partition("-")[0]), 0)
+            except ProcessLookupError:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _words() -> tuple[str, ...]:

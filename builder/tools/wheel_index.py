@@ -39,10 +39,10 @@ class WheelIndex:
 
         Raises: IndexUnreachable, also when an index that may have it does not answer.
         """
-        silent = ""
+        silent, name = "", re.sub(r"[-_.]+", "-", project).lower()
         for index in self._indexes:
             try:
-                found = self._page(index, project).get(filename)
+                found = self._page(index, name).get(filename)
             except IndexUnreachable as error:
                 silent = silent or error.findings[0].what
                 continue
@@ -65,9 +65,8 @@ class WheelIndex:
         return tuple(_configured(done.text))
 
     @functools.cache  # noqa: B019  one object a run
-    def _page(self, index: str, project: str) -> Mapping[str, str]:
+    def _page(self, index: str, name: str) -> Mapping[str, str]:
         """File names and their digests ("" where none is named)."""
-        name = re.sub(r"[-_.]+", "-", project).lower()
         if index.startswith("file://"):
             page = Path(unquote(urlsplit(index).path)) / name / "index.html"
             return _links(page.read_text("utf-8", "replace")) if page.is_file() else {}

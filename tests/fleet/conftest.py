@@ -58,6 +58,7 @@ class Host:
             "IMGBUILD_SSH_CONFIG": str(self.fleet.ssh_config),
             "IMGBUILD_STATE": str(self.folder / "state"),
             "IMGBUILD_NODES": str(self.folder / "nodes.toml"),
+            "XDG_RUNTIME_DIR": str(self.fleet.folder),
         }
         return {**os.environ, **self.fleet.source.env, **own}
 

@@ -69,6 +69,51 @@ def test_layers_that_repeat_and_are_empty(host: Host) -> None:
     assert {layers_of(n) for n in host.nodes} == {layers_of_source(host)}
 
 
+def test_only_the_labels_change(host: Host) -> None:
+    """No layer is missing: the config alone goes, to one node beside others that lack more."""
+    host.has(*BASE)
+    assert host.push("node1,node2").code == 0
+    config = host.has(*BASE, labels={**GOOD, "about": "new"})
+    done = host.push()
+    assert done.code == 0, done.err
+    sent = {one["node"]: one["sent"] for one in done.report["nodes"]}
+    assert max(sent["node1"], sent["node2"]) < 10 * KB
+    assert host.nodes[0].engine.ids()[TAG] == host.nodes[2].engine.ids()[TAG] == config
+    assert host.nodes[1].engine.ids()[TAG] == host.nodes[3].engine.ids()[TAG]
+
+
+def test_a_layer_of_each_load_is_kept(host: Host) -> None:
+    """With a load for each layer, prefix images hold them until the end, and go then."""
+    config = host.has(*BASE, OLD, TOP)
+    done = host.push("classics", "--transport", "load", IMGBUILD_PUSH_BATCH="1")
+    assert done.code == 0, done.err
+    assert host.nodes[0].engine.ids() == {TAG: config}
+
+
+def test_hooks(host: Host) -> None:
+    """Before and after the push here and on each node; a failing one stops what follows."""
+    host.has(*BASE)
+    nodes, said = host.folder / "nodes.toml", host.folder / "said"
+    text = nodes.read_text()
+    nodes.write_text(
+        f"""{text}[hooks]
+before-push = [["touch", "{said}"]]
+before-node = [["test", "-e", "{said}"], ["test", "!", "-e", "/run/imgbuild-fleet-no"]]
+after-node = [["sh", "-c", "echo $SSH_CONNECTION >> {said}"]]
+after-push = [["sh", "-c", "echo over; exit 3"]]
+"""
+    )
+    done = host.push("classics")
+    assert done.code == 8
+    assert "after-push: sh ended with code 3" in done.err
+    assert len(said.read_text().splitlines()) == 2
+    nodes.write_text(f'{text}[hooks]\nbefore-node = [["sh", "-c", "echo busy; exit 1"]]\n')
+    failed = host.push("containerds")
+    assert failed.codes == {"node2": "hook-failed", "node4": "hook-failed"}
+    assert "busy" in failed.out
+    assert not host.nodes[1].engine.ids()
+
+
 def test_an_image_that_did_not_pass_its_gates(host: Host) -> None:
     host.has(OLD, labels={**GOOD, "io.imgbuild.gates": "2 of 3"})
     refused = host.push("classics")

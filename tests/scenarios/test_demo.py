@@ -154,7 +154,7 @@ def test_another_architecture_in_the_dockerfile_is_found_before_the_build(
     workplace.good("lock", "demo")
     done = workplace.run("build", "demo")
     assert done.code == 3
-    assert "error[arch-differs]: stage kern-cuda compiles with make for '12.0a'" in done.err
+    assert "error[arch-differs]: stage kern-cuda compiles kern with make for '12.0a'" in done.err
     assert docker("images", "-q", repository(workplace)) == ""
 
 

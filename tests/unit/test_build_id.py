@@ -74,7 +74,8 @@ def mutants(value: object) -> list[object]:
     last = value[-1:]
     swapped = value[:-1] + ("1" if last != "1" else "2")
     known = {"cherry-pick": "merge", "merged": "already-in-base", "applied": "already-there",
-             "linux/amd64": "linux/arm64", "12.1a": "12.0a", "package": "package"}  # fmt: skip
+             "linux/amd64": "linux/arm64", "linux/arm64": "linux/amd64",
+             "12.1a": "12.0a", "package": "package"}  # fmt: skip
     return [known[value]] if value in known else [swapped, value + "x"]
 
 

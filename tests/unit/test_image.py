@@ -10,6 +10,7 @@ import pytest
 from builder.errors import Place
 from builder.model.lane import Build, Lane
 from builder.model.lock import Final, Lock, LockedImage, LockedSource
+from builder.steps import identity
 from builder.steps.image import (
     BuildArgInvalid,
     ImageFolderInvalid,
@@ -80,7 +81,8 @@ def test_arguments_are_explicit() -> None:
         "TORCH_CUDA_ARCH_LIST": "12.1a",
         "SOURCE_DATE_EPOCH": "1757692800",
         "BASE_RUN_TIME": "imgbuild-base:abc",
-        "LANE": "demo",
+        "BUILD_ID": identity.build_id(lane, LOCK)[:12],
+        "SOURCES": "kern my-lib.x",
         "KERN_COMMIT": HEX,
         "KERN_NATIVE": HEX[:16],
         "KERN_VERSION": "0.1.dev0+demo.abababab",

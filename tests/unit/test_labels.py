@@ -101,6 +101,9 @@ def test_labels_say_what_it_was_made_of() -> None:
         "org.opencontainers.image.version": "3f9c1a2b77d0",
     }
     assert list(found) == sorted(found)
+    lane = replace(LANE, env={"B": "2", "A": "1"})
+    found = labels(lane, LOCK, build_id=BUILD, lock_digest=DIGEST, verdicts=VERDICTS)
+    assert found["io.imgbuild.env"] == "A B"
 
 
 def test_the_lanes_own_tag_moves_last_and_temporary_ones_go() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,6 +14,7 @@ from builder.cli.options import emit, json_option, reported
 from builder.cli.text import clean, duration, size, table
 from builder.errors import DistributionError
 from builder.model.distribution import Receipt
+from builder.pipeline.nodes_fleet import prunable as prune
 from builder.pipeline.push import Options, push
 
 
@@ -27,6 +29,8 @@ from builder.pipeline.push import Options, push
 @click.option("--limit-rate", metavar="RATE", help='At most this from here: "50 MB", "400 Mbit".')
 @click.option("--transport", type=click.Choice(["auto", "load", "pull"]), default="auto",
               help="How layers travel; auto chooses for each node.")  # fmt: skip
+@click.option("--keep", type=click.IntRange(min=1), metavar="N",
+              help="Then remove older images of the lane: nodes prune --keep N.")  # fmt: skip
 @json_option
 @click.pass_obj
 def command(
@@ -38,6 +42,7 @@ def command(
     compress: str | None,
     limit_rate: str | None,
     transport: str,
+    keep: int | None,
     as_json: bool,
 ) -> int:
     """Bring an image to all nodes of a group, and prove that each has exactly it.
@@ -54,10 +59,13 @@ def command(
             nodes_wiring.limit(known, limit_rate),
             transport,
             dry_run,
+            known.hooks,
+            nodes_wiring.batch(),
         )
+        chosen = nodes_wiring.choose(known, asked)
         receipt = push(
             name,
-            nodes_wiring.choose(known, asked),
+            chosen,
             options,
             source=nodes_wiring.source(),
             connections=nodes_wiring.connections(),
@@ -65,13 +73,26 @@ def command(
             progress=progress.progress(),
             board=board.board(),
         )
+        if keep is not None and receipt.lane and not dry_run:
+            good = {one.node for one in receipt.nodes if one.state != "failed"}
+            served = [node for node in chosen if node.name in good]
+            prune(receipt.lane, served, keep=keep, remove=True,
+                  connections=nodes_wiring.connections())  # fmt: skip
     if as_json:
-        emit({"ok": not _failed(receipt), **asdict(receipt)})
+        emit(_report(receipt))
     else:
         for line in _lines(receipt):
             click.echo(clean(line))
         _complain(receipt)
     return DistributionError.exit_code if _failed(receipt) else 0
+
+
+def _report(receipt: Receipt) -> Mapping[str, Any]:
+    nodes = [
+        {**asdict(one), "finding": one.finding and findings.finding_json(one.finding)}
+        for one in receipt.nodes
+    ]
+    return {"ok": not _failed(receipt), **asdict(receipt), "nodes": nodes}
 
 
 def _failed(receipt: Receipt) -> bool:

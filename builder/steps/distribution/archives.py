@@ -64,7 +64,7 @@ def padding(size: int) -> bytes:
     return b"\0" * (-size % 512)
 
 
-def tail(config: bytes, blobs: Sequence[Blob], tag: str, oci: bytes | None = None) -> bytes:
+def tail(config: bytes, digests: Sequence[str], tag: str, oci: bytes | None = None) -> bytes:
     """What ends the archive. Nothing is an image until an engine has read it.
 
     With `oci` (a manifest) the archive is an OCI layout too, for containerd stores.
@@ -77,7 +77,7 @@ def tail(config: bytes, blobs: Sequence[Blob], tag: str, oci: bytes | None = Non
         [{
             "Config": f"blobs/sha256/{name[7:]}",
             "RepoTags": [tag],
-            "Layers": [f"blobs/sha256/{b.digest[7:]}" for b in blobs],
+            "Layers": [f"blobs/sha256/{blob[7:]}" for blob in digests],
         }]
     )  # fmt: skip
     out = io.BytesIO()

@@ -38,7 +38,8 @@ def architectures(
 
 def _one(stage: Valued, each: Compile, wanted: str, file: Path, *, aware: bool) -> Finding | None:
     values, place = each.at.values, Place(file, each.run.line)
-    who = f"stage {stage.stage.title} compiles with {each.tool}"
+    source = f" {each.source}" if each.source else ""
+    who = f"stage {stage.stage.title} compiles{source} with {each.tool}"
     has = values.get(VARIABLE)
     if VARIABLE in each.command.env:
         has = known(each.command.env[VARIABLE], {**values, **each.command.env, VARIABLE: has or ""})
@@ -56,9 +57,8 @@ def _one(stage: Valued, each: Compile, wanted: str, file: Path, *, aware: bool) 
         return None
     if not each.sure and not (aware and each.tool == "setup.py"):
         return None
-    source = f" {each.source}" if each.source else ""
     return Finding(
-        "arch-missing", f"{who}{source}, and {VARIABLE} is not set there", _OWN,
+        "arch-missing", f"{who}, and {VARIABLE} is not set there", _OWN,
         place=place, level="error" if each.sure else "warning",
     )  # fmt: skip
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 from builder.errors import Finding, GateError, LaneError, Place
 from builder.model.lane import Lane
-from builder.model.values import PatchedSource
+from builder.model.values import CommitInfo, PatchedSource
 from builder.ports import GitStore
 from builder.steps.gates import Gate, marker
 from builder.steps.preflight.report import Preflight
+
+LastChange: TypeAlias = Callable[[str, str, str], CommitInfo | None]
+"""Of a source, a file in it and a text: the newest known commit that added or removed it."""
 
 
 def sources(
@@ -19,11 +24,16 @@ def sources(
     patched: Mapping[str, PatchedSource],
     *,
     store: GitStore,
+    last_change: LastChange = lambda *_: None,
 ) -> None:
-    """What the sources alone tell: markers, native paths."""
+    """What the sources alone tell: markers, native paths.
+
+    `last_change` is asked for the commit that took a marker away.
+    """
     for gate, place in gates:
         if isinstance(gate, marker.Marker) and gate.file is not None:
-            report.check(GateError, _marker(gate, place, patched[gate.source], store))
+            found = _marker(gate, place, patched[gate.source], store)
+            report.check(GateError, found and _with_commit(found, gate, last_change))
     for name, done in sorted(patched.items()):
         native = lane.sources[name].native
         if not native:
@@ -45,6 +55,16 @@ def _marker(
         return None
     what = f"{verdict.about}: {verdict.seen}"
     return Finding("gate-marker", what, verdict.hint, verdict.detail, place)
+
+
+def _with_commit(found: Finding, gate: marker.Marker, last_change: LastChange) -> Finding:
+    changes = [last_change(gate.source, gate.file or "", text) for text in gate.texts]
+    lines = [
+        f"last changed by {c.commit[:12]}, {c.author}: {c.subject}"
+        for c in dict.fromkeys(changes)
+        if c is not None
+    ]
+    return replace(found, detail="\n".join(filter(None, [found.detail, *lines])))
 
 
 def _no_native(lane: Lane, name: str, path: str) -> Finding:

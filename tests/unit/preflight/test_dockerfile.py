@@ -77,9 +77,9 @@ MAKE = "make -C /src/kern"
         (HEAD + "FROM base\nADD sources/kern-rest.tar /src/\nRUN pip install /src/kern", []),
         (stage("ARG TORCH_CUDA_ARCH_LIST", "RUN " + MAKE), ["warning network-open 6"]),
         (HEAD + "FROM base AS a\n" + LIST + "FROM a\n" + KERN + OFF + MAKE,
-         ["warning arch-inherited 7"]),
+         ["warning arch-inherited 8"]),
         (HEAD + "FROM base AS a\nARG TORCH_CUDA_ARCH_LIST\nFROM a\n" + KERN + OFF + MAKE,
-         ["error arch-missing 6"]),
+         ["error arch-missing 7"]),
         (HEAD + "FROM base AS unused\n" + KERN + OFF + MAKE + "\nFROM base\n", []),
         (HEAD + "FROM base\nCOPY . /src\nRUN cd /src && python3 setup.py install\n", []),
     ],
@@ -120,7 +120,7 @@ def test_references_and_secrets(text: str, expected: list[str]) -> None:
 
 
 URING = Package("liburing-dev")
-MISSING = ["error package-not-installed 0"]
+MISSING = ["error package-not-installed None"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,222 @@
+"""`imgbuild patch check`, `refresh` and `extract` on real repositories."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from builder.cli.progress import PlainProgress
+from builder.errors import ImgbuildError
+from builder.model.values import ImageFile
+from builder.pipeline import patch_check, patch_extract, patch_refresh
+from builder.pipeline.lock import lock
+from builder.tools.files import FileStore
+from builder.tools.git_store import Store
+from builder.tools.project import ProjectFolder
+from tests.integration.repositories import Content, Repo
+
+LINES = "".join(f"line {n}\n" for n in range(1, 41))
+LANE = """
+schema = 1
+image = "plain"
+repository = "plain"
+platforms = ["linux/amd64"]
+[build]
+cuda-arch-list = "12.1a"
+[sources.kern]
+url = "./repos/kern.git"
+track = {{ branch = "main" }}
+patches = ["kern/gb10"]
+[base.runtime]
+ref = "x@sha256:{zeros}"
+"""
+MAIL = "From: A. Author <a@example.invalid>\nSubject: [PATCH] {}\n\nWhy.\n---\n a.cu | 9 +++++-\n\n"
+
+
+class Place:
+    """A locked project with one source and a set of two patches."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.store = Store(root / "cache")
+        self.repo = Repo(root / "repos/kern.git")
+        self.files: dict[str, Content] = {"a.cu": LINES, "b.cu": LINES, "pkg/m.py": "M = 1\n"}
+        self.first = self.repo.commit(self.files)
+        self.write("docker-images/plain/Dockerfile", "FROM scratch\n")
+        self.write("locks/plain.toml", LANE.format(zeros="0" * 64))
+        five = LINES.replace("line 5\n", "LINE 5\n")
+        self.patch("0001-five.patch", {"a.cu": LINES}, {"a.cu": five})
+        after = five.replace("line 30\n", "LINE 30\n")
+        self.patch("0002-thirty.patch", {"a.cu": five}, {"a.cu": after})
+        self.write("patches/kern/gb10/series", "0001-five.patch\n0002-thirty.patch -p1\n")
+        lock("plain", update=None, host="linux/amd64", wheels=_none, debs=_none, **self.tools)
+
+    @property
+    def tools(self) -> dict[str, Any]:
+        return {
+            "project": ProjectFolder(self.root), "store": self.store,
+            "files": FileStore(self.root / "cache"), "progress": PlainProgress(io.StringIO()),
+        }  # fmt: skip
+
+    def write(self, path: str, text: str) -> None:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def read(self, name: str) -> str:
+        return (self.root / "patches/kern/gb10" / name).read_text()
+
+    def patch(self, name: str, before: dict[str, Content], after: dict[str, Content]) -> None:
+        words = ("diff", "--full-index", self.repo.tree(before), self.repo.tree(after))
+        self.write(f"patches/kern/gb10/{name}", MAIL.format(name) + self.repo.git(*words) + "\n")
+
+    def upstream(self, **files: str) -> str:
+        self.files |= {f"{name}.cu": text for name, text in files.items()}
+        return self.repo.commit(self.files)
+
+    def check(self, *, update: bool = True) -> list[tuple[str | None, str | None]]:
+        """State and culprit of each patch, at the tip of the branch."""
+        found = patch_check.check("plain", None, update=update, **self.tools)
+        return [(one.state, one.broken_by and one.broken_by.commit) for one in found]
+
+    def refresh(self) -> list[str]:
+        found = patch_refresh.refresh("plain", "kern", update=True, **self.tools)
+        return [one.outcome for one in found]
+
+
+def _none(*words: str) -> None:  # type: ignore[misc]
+    raise AssertionError("no package is needed")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    made = Place(tmp_path)
+    yield made
+    made.store.close()
+
+
+def test_check_names_the_commit_that_broke_a_patch(place: Place) -> None:
+    assert place.check(update=False) == [("applied", None), ("applied", None)]
+    place.upstream(b=LINES + "x\n")
+    three = LINES.replace("line 3\n", "line three\n")
+    culprit = place.upstream(a=three)
+    place.upstream(a=three + "more\n")
+    place.upstream(b=LINES)
+    assert place.check() == [(None, culprit), (None, None)]
+    assert place.check(update=False) == [("applied", None), ("applied", None)]
+
+
+def test_refresh_writes_what_changed_and_nothing_else(place: Place) -> None:
+    second = place.read("0002-thirty.patch")
+    place.upstream(a="first\n" + LINES.replace("line 3\n", "line three\n"))
+    assert place.refresh() == ["rewritten", "applied"]
+    text = place.read("0001-five.patch")
+    assert text.startswith(MAIL.format("0001-five.patch").partition(" a.cu")[0])
+    assert " line three\n line 4\n-line 5\n+LINE 5\n" in text
+    assert place.read("0002-thirty.patch") == second  # it applies, some lines further down
+    assert place.check() == [("applied", None), ("applied", None)]
+    assert place.refresh() == ["applied", "applied"]
+
+
+def test_a_conflict_is_told_and_nothing_is_lost(place: Place) -> None:
+    before = place.read("0001-five.patch"), place.read("0002-thirty.patch")
+    place.upstream(
+        a=LINES.replace("line 5\n", "line five\n").replace("line 28\n", "line 28b\n")
+    )  # fmt: skip
+    found = patch_refresh.refresh("plain", "kern", update=True, **place.tools)
+    assert [one.outcome for one in found] == ["conflict", "rewritten"]
+    finding = found[0].finding
+    assert finding is not None
+    assert "conflicts with upstream in a.cu" in finding.what
+    assert "<<<<<<< upstream now\nline five\n=======\nLINE 5\n" in finding.detail
+    assert place.read("0001-five.patch") == before[0]
+    assert "+LINE 30" in place.read("0002-thirty.patch") != before[1]
+
+
+def test_what_upstream_took(place: Place) -> None:
+    taken = LINES.replace("line 5\n", "LINE 5\n")
+    place.upstream(a=taken)
+    assert place.refresh() == ["already-there", "applied"]
+    place.upstream(a=taken.replace("line 7\n", "line seven\n"))
+    assert place.refresh() == ["empty", "applied"]
+
+
+def test_a_patch_of_another_depth_becomes_a_plain_one(place: Place) -> None:
+    text = place.read("0001-five.patch").replace(" a/a.cu", " a.cu").replace(" b/a.cu", " a.cu")
+    place.write("patches/kern/gb10/0001-five.patch", text)
+    place.write("patches/kern/gb10/series", "0001-five.patch -p0 # why\n0002-thirty.patch\n")
+    place.upstream(a=LINES.replace("line 3\n", "line three\n"))
+    assert place.refresh() == ["rewritten", "applied"]
+    assert place.read("series") == "0001-five.patch # why\n0002-thirty.patch\n"
+    assert place.check() == [("applied", None), ("applied", None)]
+
+
+# --- extract
+
+
+class Image:
+    """An engine with one image that holds some files."""
+
+    def __init__(self, **files: bytes) -> None:
+        self.held: Mapping[str, bytes] = {
+            f"site/{k.replace('__', '/')}": v for k, v in files.items()
+        }
+        lines = (f"{hashlib.sha256(v).hexdigest()}  /{k}\n" for k, v in self.held.items())
+        self.manifest = "".join(lines).encode()
+
+    def image(self, reference: str) -> object:
+        return reference
+
+    @contextmanager
+    def read_tree(
+        self, image: str, roots: Sequence[str]
+    ) -> Iterator[Iterator[tuple[ImageFile, IO[bytes] | None]]]:
+        held = {**self.held, "opt/manifest": self.manifest}
+        yield iter(
+            [
+                (ImageFile(r, "file", 0o644, len(held[r])), io.BytesIO(held[r]))
+                for r in roots
+                if r in held
+            ]
+        )
+
+
+def extract(place: Place, image: Any, name: str = "baked") -> patch_extract.Extracted:
+    return patch_extract.extract(
+        "x:1", "/opt/manifest", "plain", "kern", name, engine=image, **place.tools
+    )
+
+
+def test_extract(place: Place) -> None:
+    image = Image(**{"pkg__m.py": b"M = 2\n", "pkg__new.py": b"N\n", "b.cu": LINES.encode()})
+    found = extract(place, image)
+    assert found.patches == ("0001-pkg-m.py.patch", "0002-pkg-new.py.patch")
+    assert (found.same, found.left, found.listed) == (("b.cu",), (), False)
+    place.write(
+        "locks/plain.toml",
+        LANE.format(zeros="0" * 64).replace('"kern/gb10"', '"kern/gb10", "kern/baked"'),
+    )
+    assert [state for state, _ in place.check(update=False)] == ["applied"] * 4
+    again = extract(place, image, "again")
+    assert (again.folder, again.patches) == ("", ())
+    with pytest.raises(ImgbuildError, match="patches/kern/baked is there"):
+        extract(place, image)
+
+
+def test_an_image_that_is_not_what_its_manifest_says(place: Place) -> None:
+    image = Image(**{"pkg__m.py": b"M = 2\n"})
+    image.held = {"site/pkg/m.py": b"M = 3\n"}
+    image.manifest += b"/site/gone.py\n"
+    with pytest.raises(ImgbuildError) as caught:
+        extract(place, image)
+    assert [f.what for f in caught.value.findings] == [
+        "the manifest lists /site/gone.py, which is not there",
+        "/site/pkg/m.py is not what the manifest says",
+    ]
+    assert not (place.root / "patches/kern/baked").exists()

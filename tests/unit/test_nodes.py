@@ -1,0 +1,93 @@
+"""nodes.toml: strict, groups in groups, names that are not known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from builder.errors import UsageError
+from builder.model.nodes import is_destination, rate
+from builder.steps import nodes
+
+ROOT = Path(__file__).parents[2]
+TEXT = b"""
+schema = 1
+[nodes.dgx1]
+ssh = "ops@10.0.0.1"
+arch = "arm64"
+[nodes.dgx2]
+[nodes.dgx3]
+[groups]
+two = ["dgx1", "dgx2"]
+all = ["two", "dgx3", "dgx1"]
+[defaults]
+nodes = "two"
+"""
+
+
+def read(*texts: bytes) -> nodes.Known:
+    return nodes.read([(Path(f"{i}/nodes.toml"), text) for i, text in enumerate(texts)])
+
+
+def findings(text: bytes) -> list[str]:
+    with pytest.raises(nodes.NodesError) as caught:
+        read(text)
+    return [f"{f.what} / {f.hint}" for f in caught.value.findings]
+
+
+def test_groups_hold_groups_and_each_node_comes_once() -> None:
+    found = nodes.choose(read(TEXT), "all,dgx2,me@other")
+    assert [(n.name, n.destination) for n in found] == [
+        ("dgx1", "ops@10.0.0.1"), ("dgx2", "dgx2"), ("dgx3", "dgx3"), ("other", "me@other"),
+    ]  # fmt: skip
+
+
+def test_the_default_group() -> None:
+    assert [n.name for n in nodes.choose(read(TEXT), None)] == ["dgx1", "dgx2"]
+    with pytest.raises(UsageError, match="no nodes are named"):
+        nodes.choose(read(), None)
+
+
+def test_the_projects_file_replaces_the_users() -> None:
+    known = read(TEXT, b'schema = 1\n[nodes.dgx2]\nssh = "new"\n[groups]\ntwo = ["dgx2"]\n')
+    assert [n.destination for n in nodes.choose(known, "two,dgx1")] == ["new", "ops@10.0.0.1"]
+
+
+def test_unknown_names_get_a_near_one() -> None:
+    with pytest.raises(nodes.NodeUnknown) as caught:
+        nodes.choose(read(TEXT), "dgx4,al,zzz")
+    assert [f.hint.split()[0] for f in caught.value.findings] == ["did", "did", "known:"]
+
+
+def test_all_findings_at_once() -> None:
+    option = b'schema = 1\n[nodes.a]\nsh = "x"\n[nodes.b]\nssh = "-oProxyCommand=x"'
+    assert len(findings(option)) == 2
+    assert "did you mean 'ssh'" in findings(b'schema = 1\n[nodes.a]\nsh = "x"')[0]
+    assert "holds itself: a > b > a" in findings(b'schema = 1\n[groups]\na = ["b"]\nb = ["a"]')[0]
+    near = findings(b'schema = 1\n[nodes.node1]\n[groups]\na = ["node2"]')[0]
+    assert "did you mean node1?" in near
+    assert "a node and a group" in findings(b'schema = 1\n[nodes.a]\n[groups]\na = ["a"]')[0]
+
+
+@pytest.mark.parametrize("text", ["-oProxyCommand=x", "a b", "a;b", "ssh://", "u@-x", "", "a\nb"])
+def test_no_destination(text: str) -> None:
+    assert not is_destination(text)
+
+
+@pytest.mark.parametrize("text", ["dgx1", "ops@10.0.0.1", "ssh://ops@h:2222", "u@[fe80::1]"])
+def test_destinations(text: str) -> None:
+    assert is_destination(text)
+
+
+def test_rates() -> None:
+    assert [rate(t) for t in ("50 MB", "400 Mbit/s", "1.5GB")] == [50e6, 50e6, 1.5e9]
+    assert rate("fast") is None
+
+
+def test_the_example_of_the_project() -> None:
+    known = nodes.read([(ROOT / "nodes.toml", (ROOT / "nodes.toml").read_bytes())])
+    every = ["dgx1", "dgx2", "dgx3", "dgx4"]
+    assert [n.name for n in nodes.choose(known, "4nodes-switch")] == every
+    assert [n.name for n in nodes.choose(known, "ds4")] == every
+    assert [n.name for n in nodes.choose(known, "2nodes-dac")] == every[:2]
