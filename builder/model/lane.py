@@ -162,8 +162,8 @@ class Lane:
     repository: Repository
     platforms: tuple[LanePlatform, ...]
     build: Build
-    sources: Mapping[Name, Source]
-    base: Mapping[Name, Base]
+    sources: Mapping[Name, Source] = field(default_factory=dict)
+    base: Mapping[Name, Base] = field(default_factory=dict)
     description: str = ""
     tags: tuple[Tag, ...] = ("local",)
     deps: Mapping[Name, Dep | DepSet] = field(default_factory=dict)

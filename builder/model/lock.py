@@ -136,8 +136,8 @@ class LockedDepsArchive:
 class Lock:
     lock_version: Literal[1]
     image: LockedImage
-    sources: Mapping[Name, LockedSource]
-    base: Mapping[Name, LockedBase]
+    sources: Mapping[Name, LockedSource] = field(default_factory=dict)
+    base: Mapping[Name, LockedBase] = field(default_factory=dict)
     deps: Mapping[Name, LockedDep] = field(default_factory=dict)
     deps_archive: LockedDepsArchive | None = None
     python: Mapping[Name, LockedPackage] = field(default_factory=dict)
@@ -146,6 +146,6 @@ class Lock:
 
     @property
     def epoch(self) -> int:
-        """SOURCE_DATE_EPOCH of the image: the newest commit time, seconds."""
+        """SOURCE_DATE_EPOCH of the image: the newest commit time, seconds; 1980 without any."""
         times = [s.time for s in self.sources.values()] + [d.time for d in self.deps.values()]
-        return max(times, default=0)
+        return max(times, default=315532800)

@@ -55,7 +55,7 @@ def plan(
     build_id = identity.build_id(lane, lock)
     wanted = pins(lane, lock, root=project.root)
     now = inputs(lane, lock, project)
-    staged = {p: d for p, d in now.stage.items() if p.startswith(("sources/", "deps/"))}
+    staged = now.archives
     why, image = _image(lane, build_id, engine)
     runs = records.runs(name)
     since, again = _again(now, runs, files)
@@ -79,7 +79,7 @@ def stage_seconds(runs: tuple[Record, ...]) -> Mapping[str, float]:
     for record in runs:
         took: dict[str, float] = {}
         for step in record.steps:
-            if not step.cached:
+            if not step.cached and not step.name.startswith("FROM "):
                 took[step.stage] = took.get(step.stage, 0.0) + step.seconds
         found.update(took)
     return found

@@ -21,7 +21,7 @@ from builder.steps.distribution import plan as planning
 from builder.steps.labels import BUILD_ID, GATES, LANE
 from builder.tools import hooks
 
-_WORTH_PROBING = 150_000_000  # bytes; below, the kind of the link does not matter
+_WORTH_PROBING = 100_000_000  # bytes to all nodes; below, the link does not matter
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,24 +108,21 @@ def _planned(
     """What goes where; and bytes a second to each node, where that was worth asking."""
     can_pull = layers.is_random and options.transport != "load"
 
-    def plan(fast: Mapping[Node, bool]) -> Plan:
+    def plan(*, is_fast: bool) -> Plan:
         return planning.plan(
             image, layers.config_digest(), facts,
-            tags=tags, can_pull=can_pull, always_pull=options.transport == "pull", is_fast=fast,
+            tags=tags, can_pull=can_pull, always_pull=options.transport == "pull", is_fast=is_fast,
         )  # fmt: skip
 
-    first = plan({})
+    first = plan(is_fast=False)
     sizes = layers.sizes()
-    asked = [
-        links[n.node.name] for n in first.nodes
-        if sum(sizes[i] for i in n.missing) > _WORTH_PROBING
-    ]  # fmt: skip
-    if not asked or options.dry_run:
+    lacking = [node for node in first.nodes if node.missing]
+    total = sum(sizes[i] for node in lacking for i in node.missing)
+    if total < _WORTH_PROBING or options.dry_run:
         return first, {}
-    rates = link_rates(asked, pool)
-    is_fast = {node: not planning.needs_compression([rates[node.name]])
-               for node in facts if node.name in rates}  # fmt: skip
-    return plan(is_fast), rates
+    rates = link_rates([links[node.node.name] for node in lacking], pool)
+    is_fast = not planning.needs_compression(list(rates.values()))  # they share our link
+    return plan(is_fast=is_fast), rates
 
 
 def _compresses(options: Options, rates: Mapping[str, float]) -> bool:

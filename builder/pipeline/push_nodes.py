@@ -20,7 +20,7 @@ from builder.tools.ssh_words import NodeFailed
 
 _ASK_S = 60.0
 _HOOK_S = 600.0
-_SAMPLE = 16 << 20  # bytes
+_SAMPLE = 8 << 20  # bytes
 
 
 class Ends:
@@ -105,7 +105,8 @@ def link_rates(links: Sequence[Connection], pool: ThreadPoolExecutor) -> Mapping
         began = time.monotonic()
         with link.stream("cat >/dev/null") as running:
             running.communicate(bytes(_SAMPLE))
-        return _SAMPLE / max(0.001, time.monotonic() - began - trip)
+        took = time.monotonic() - began
+        return _SAMPLE / max(took / 2, took - trip)  # a busy moment must not make it endless
 
     def rate(link: Connection) -> float:
         try:

@@ -147,8 +147,8 @@ def _lane_findings(lane: Lane, path: Path) -> Iterator[Finding]:
         yield finding(("platforms",), "platforms: names no platform")
     if "host" in lane.platforms and len(lane.platforms) > 1:
         yield finding(("platforms",), "platforms: host stands alone")
-    if not lane.sources:
-        yield finding((), "the lane has no [sources.NAME]")
+    if not (lane.sources or lane.python or lane.debs):
+        yield finding((), "the lane has no [sources.NAME], and no packages either")
     entries: Mapping[str, Mapping[str, Source | Dep]]
     entries = {"sources": lane.sources, "deps": lane.own_deps}
     for kind, tables in entries.items():

@@ -34,6 +34,12 @@ class Inputs:
     gates: Mapping[str, str]
     label: Mapping[str, str]
 
+    @property
+    def archives(self) -> Mapping[str, str]:
+        """Those files of the context that are archives of the file store, with their sha256."""
+        mine = ("sources/", "deps/deps-src")
+        return {path: digest for path, digest in self.stage.items() if path.startswith(mine)}
+
 
 @dataclass(frozen=True, slots=True)
 class Again:
@@ -143,8 +149,9 @@ def _context(
             yield f"sources/{name}.tar", final["content"]
     if "deps-archive" in lock:
         yield "deps/deps-src.tar.gz", lock["deps-archive"]["content"]
-        for how in ("deps/deps.env", "deps/deps.cmake"):
-            yield how, _text(_told(lock))
+        told = _told(lock)
+        if any(dep["variable"] or dep["from"] for dep in told.values()):
+            yield from ((f"deps/{name}", _text(told)) for name in ("deps.env", "deps.cmake"))
     for path, is_executable, content in rows:
         yield path, f"{content} {is_executable}"
     yield "imgbuild/opt/imgbuild/inputs.json", _text([lane, lock])

@@ -29,8 +29,8 @@ def the_arch_list(place: Workplace) -> None:
 
 
 def a_stage_of_the_dockerfile(place: Workplace) -> None:
-    place.edit(FILE, ("cp -r /src/loader /out/opt/demo/loader",
-                      "cp -r /src/loader /out/opt/demo/loader && touch /out/opt/demo/new"))  # fmt: skip
+    copied = "cp -r /src/loader /out/opt/demo/loader"
+    place.edit(FILE, (copied, f"{copied} && touch /out/opt/demo/new"))
 
 
 def a_remark_in_it(place: Workplace) -> None:
@@ -61,14 +61,16 @@ def test_a_build_does_no_more_than_the_plan_says(
     git(workplace.root, "add", "-f", "locks", "patches", "docker-images")
     git(workplace.root, "commit", "-qm", "one")
     change(workplace)
-    assert workplace.run("plan", "demo").code == 3  # the lock no longer follows
+    if change not in (the_arch_list, a_gate):  # these are the lane's own
+        assert workplace.run("plan", "demo").code == 3
     workplace.good("lock", "demo")
     planned = json.loads(workplace.good("plan", "demo", "--json").out)["changes"]
     explained = json.loads(workplace.good("explain", "demo@HEAD", "demo", "--json").out)
     said = {_name(s["stage"]) for s in planned["dockerfile"] if s["runs"]}
     assert said == runs == {_name(s["stage"]) for s in explained["dockerfile"] if s["runs"]}
     record = json.loads(workplace.good("build", "demo", "--json").out)
-    ran = {step["stage"] for step in record["steps"] if not step["cached"]}
+    steps = [s for s in record["steps"] if not s["cached"] and not s["name"].startswith("FROM ")]
+    ran = {step["stage"] for step in steps}
     ours = {s["stage"] for s in planned["dockerfile"]} | {""}
     assert ran & ours <= said
 

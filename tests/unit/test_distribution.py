@@ -44,7 +44,7 @@ def facts(*images: NodeImage, store: Store = "classic", free: int | None = 10**1
 def planned(about: NodeFacts, *, fast: bool = False, pulls: bool = True) -> plan.NodePlan:
     found = plan.plan(
         IMAGE, IDS[8], {NODE: about}, tags=["demo:local"], can_pull=pulls, always_pull=False,
-        is_fast={NODE: fast},
+        is_fast=fast,
     )  # fmt: skip
     assert not found.refused
     return found.nodes[0]

@@ -68,7 +68,7 @@ def plan(
     tags: Sequence[str],
     can_pull: bool,
     always_pull: bool,
-    is_fast: Mapping[Node, bool],
+    is_fast: bool,
 ) -> Plan:
     """What goes where. `config` is the id that the image has on a classic node; `can_pull`
     says that the source can serve its layers in any order."""
@@ -82,7 +82,7 @@ def plan(
         transport: Transport | None = None
         if there is None:
             is_bare = len(missing) == len(image.layers)
-            pulls = facts.store == "containerd" or (is_bare and is_fast.get(node, False))
+            pulls = facts.store == "containerd" or (is_bare and is_fast)
             transport = "pull" if can_pull and (pulls or always_pull) else "load"
         here = set(there.tags) if there else set[str]()
         moves = tuple(tag for tag in tags if tag not in here)

@@ -133,6 +133,7 @@ def _mounted(run: Instruction) -> Mapping[str, str]:
 
 
 def _note(found: dict[str, str], path: str) -> None:
+    path = re.sub(r"\[(.)\]", r"\1", path)  # x.ta[r]: x.tar, if it is staged
     if match := _STAGED.search(path):
         name, part = match["name"], match["part"] or ""
         found[name] = part if found.get(name, part) == part else ""
@@ -153,6 +154,7 @@ def _states_arch(tool: str, command: Command) -> bool:
     words = command.words[1:]
     if tool == "nvcc":
         return any(_FLAGS.match(word) for word in words)
-    if any("ARCH" in name for name in command.env if name != "TORCH_CUDA_ARCH_LIST"):
-        return True
+    for name, value in command.env.items():
+        if "ARCH" in name and "TORCH_CUDA_ARCH_LIST" not in name + value:  # not made of the list
+            return True
     return any(_CMAKE_ARCH.match(word) for word in words)

@@ -137,11 +137,14 @@ def _inner(words: list[str] | tuple[str, ...]) -> str | None:
 
 
 def _without_heredocs(text: str) -> str:
-    """The text without the lines of heredocs within it: they are data for some command."""
+    """The text without the lines of heredocs within it, which are data for some command, and
+    without lines of comment, which may hold single quotes."""
     kept, until = [], ""
     for line in text.split("\n"):
         if until:
             until = "" if line.strip() == until else until
+            continue
+        if line.lstrip().startswith("#"):
             continue
         kept.append(line)
         if match := _INNER_HEREDOC.search(line):
