@@ -103,7 +103,8 @@ def lock(
         ask = (lane, old, moving, platforms)
         python = _packages("python", *ask, lambda: wheels(lane.build.python), files, line.say)
         packages = _packages("debs", *ask, debs, files, line.say)
-        line.done(f"{len(base)} bases, {len(python)} wheels, {len(packages)} debs")
+        said = ((base, "base"), (python, "wheel"), (packages, "deb"))
+        line.done(", ".join(identity.plural(len(table), word) for table, word in said if table))
     with progress.stage("write") as line:
         image = LockedImage(folder_digest(image_folder(lane), project=project))
         new = Lock(1, image, sources, base, deps, archive, python, packages)
@@ -239,7 +240,7 @@ def _write_commits(lane: Lane, project: Project) -> None:
 
 def _changes(old: Any, new: Any, at: tuple[str | int, ...] = ()) -> list[tuple[str, Any, Any]]:
     """Differing values; a table that is new or gone is one change, from the second level on."""
-    if len(at) < 2:
+    if len(at) < 2 and not isinstance(new, int):
         old, new = ({} if value is None else value for value in (old, new))
     if isinstance(old, dict) and isinstance(new, dict):
         return [
@@ -261,4 +262,5 @@ def _counted(lane: Lane) -> str:
 def _sources_summary(sources: Mapping[str, Any]) -> str:
     modules = sum(len(s.submodules) for s in sources.values())
     patches = sum(len(s.patches) for s in sources.values())
-    return f"{len(sources)} sources, {modules} submodules, {patches} patches"
+    counts = ((len(sources), "source"), (modules, "submodule"), (patches, "patch"))
+    return ", ".join(identity.plural(n, word) for n, word in counts if n)

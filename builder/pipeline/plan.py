@@ -53,9 +53,7 @@ def plan(
     if stale := drift(lane, lock, project=project):
         raise LockOutdated.of(stale)
     build_id = identity.build_id(lane, lock)
-    wanted = pins(lane, lock, root=project.root)
-    now = inputs(lane, lock, project)
-    staged = now.archives
+    wanted, now = pins(lane, lock, root=project.root), inputs(lane, lock, project)
     why, image = _image(lane, build_id, engine)
     runs = records.runs(name)
     since, again = _again(now, runs, files)
@@ -63,7 +61,7 @@ def plan(
         lane=name,
         build_id=build_id,
         commits=(len(wanted), tuple(p.name for p in wanted if not store.has(p.commit))),
-        archives=(len(staged), tuple(p for p, d in staged.items() if files.path(d) is None)),
+        archives=_archives(now, files),
         packages=_packages(lock, files),
         engine=why,
         image=image,
@@ -93,6 +91,11 @@ def _image(lane: Lane, build_id: str, engine: Engine) -> tuple[str, str]:
     except ImgbuildError as error:
         return error.findings[0].what, ""
     return "", there.id if there else ""
+
+
+def _archives(now: rebuild.Inputs, files: Files) -> tuple[int, tuple[str, ...]]:
+    found = now.archives
+    return len(found), tuple(path for path, sha in found.items() if files.path(sha) is None)
 
 
 def _packages(lock: Lock, files: Files) -> tuple[int, Mapping[str, int]]:

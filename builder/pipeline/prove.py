@@ -50,10 +50,12 @@ def prove(
     with timeline.stage("patch") as line:
         patched = _patch(lane, lock, verified, composed, project, store)
         line.done(_patch_summary(patched))
-    if lane.deps or any(source.native for source in lane.sources.values()):
+    if lane.dep_sets:
         with timeline.stage("deps") as line:
             count = deps_check.check(lane, lock, patched, store=store)
-            line.done(f"{len(lock.deps)} deps" + (f", {count} derived" if count else ""))
+            line.done(f"{len(lock.deps)} deps, {count} derived")
+    else:
+        deps_check.check(lane, lock, patched, store=store)
     return patched
 
 

@@ -60,14 +60,17 @@ def _entries(side: Side) -> Iterator[tuple[Key, Facts]]:
         yield ("args", name), {"value": value}
     for name, value in lane.env.items():
         yield ("env", name), {"value": value}
-    yield ("build", "cuda-arch-list"), {"value": lane.build.cuda_arch_list}
-    yield ("build", "python"), {"value": lane.build.python}
+    yield from ((("build", n), {"value": v}) for n, v in _build(lane))
     content = lock.image.content if lock else side.image
     yield ("image", "folder"), {"name": lane.image, "content": content}
     yield from _gates(side.gates)
     for name in ("repository", "tags", "platforms"):
         value = getattr(lane, name)
         yield ("lane", name), {"value": value if isinstance(value, str) else tuple(value)}
+
+
+def _build(lane: Lane) -> tuple[tuple[str, str], ...]:
+    return (("cuda-arch-list", lane.build.cuda_arch_list), ("python", lane.build.python))
 
 
 def _source(

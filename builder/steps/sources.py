@@ -145,10 +145,12 @@ def _joined(a: GitPin, b: GitPin) -> GitPin:
 def _tree_findings(
     name: str, locked: LockedSource | LockedDep, place: Place, store: GitStore
 ) -> Iterator[Finding]:
-    yield from _commit(name, locked.commit, locked.tree, place, (), store)
+    wrong = [*_commit(name, locked.commit, locked.tree, place, (), store)]
+    yield from wrong
     for path, sub in sorted(locked.submodules.items()):
         key = ("submodules", path)
-        if store.has(locked.commit) and not _is_composed(locked):
+        # The gitlinks of a wrong tree tell nothing; those of a composed one are looked at later.
+        if not wrong and not _is_composed(locked):
             yield from _gitlink(name, path, locked, place, store)
         yield from _commit(f"{name}/{path}", sub.commit, sub.tree, place, key, store)
 

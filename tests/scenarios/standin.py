@@ -80,20 +80,27 @@ from setuptools import find_packages, setup
 assert os.environ["VLLM_TARGET_DEVICE"] == "empty", "nothing is to be compiled here"
 setup(name="vllm", version=os.environ["VLLM_VERSION_OVERRIDE"], packages=find_packages())
 """
-LMCACHE_SETUP = NVCC.format(arch=FROM_LIST, include="csrc") + """
+LMCACHE_SETUP = (
+    NVCC.format(arch=FROM_LIST, include="csrc")
+    + """
 none = os.environ.get("NO_CUDA_EXT") == "1"
 setup(name="lmcache", version=os.environ["SETUPTOOLS_SCM_PRETEND_VERSION_FOR_LMCACHE"],
       packages=[] if not os.path.isdir("lmcache") else ["lmcache"], cmdclass={"build_ext": Nvcc},
       ext_modules=[] if none else [Extension("lmcache.c_ops", ["csrc/ops.cu"])])
 """
-FLASHKDA_SETUP = """
+)
+FLASHKDA_SETUP = (
+    """
 import subprocess
 subprocess.run(["git", "submodule", "update", "--init", "cutlass"])
-""" + NVCC.format(arch='os.environ["FLASH_KDA_CUDA_ARCHS"]', include="cutlass/include") + """
+"""
+    + NVCC.format(arch='os.environ["FLASH_KDA_CUDA_ARCHS"]', include="cutlass/include")
+    + """
 setup(name="flash_kda", version="0.0.1" + os.environ["FLASH_KDA_VERSION_SUFFIX"],
       packages=["flash_kda"], cmdclass={"build_ext": Nvcc},
       ext_modules=[Extension("flash_kda_C", ["csrc/kda.cu"])])
 """
+)
 DEEPGEMM_SETUP = """
 import os
 from setuptools import Extension, setup

@@ -153,8 +153,9 @@ def test_what_changed_after_locking_is_told(project: ProjectFolder) -> None:
     lane = read_lane("demo", project=project).lane
     lock = locked(lane, project)
     (project.root / "docker-images/demo/Dockerfile").write_text("FROM scratch\nCOPY . .\n")
-    text = LANE.replace(COMMIT, "0" * 40).replace("[base", '[sources.new]\nurl = "./x"\n'
-        f'commit = "{COMMIT}"\n[base').replace('["linux/arm64"]', '["linux/arm64", "linux/amd64"]')  # fmt: skip
+    new = f'[sources.new]\nurl = "./x"\ncommit = "{COMMIT}"\n[base'
+    text = LANE.replace(COMMIT, "0" * 40).replace("[base", new)
+    text = text.replace('["linux/arm64"]', '["linux/arm64", "linux/amd64"]')
     (project.root / "locks/demo.toml").write_text(text)
     lane = read_lane("demo", project=project).lane
     assert [f.what for f in drift(lane, lock, project=project)] == [

@@ -151,7 +151,7 @@ def test_the_digest_of_the_deps_is_never_guessed() -> None:
         "deps-archive is left out: it follows from entries of both sides"
     ]
     table = tomllib.loads(done.text.decode())
-    assert set(table["deps"]) == {"a", "b", "other", "tinyfmt"}
+    assert set(table["deps"]) == {"a", "b", "derived", "other", "tinyfmt"}
     assert "deps-archive" not in table
     with pytest.raises(ImgbuildError, match="deps tarball is missing") as error:
         lock_of(done.text, PATH, "demo")

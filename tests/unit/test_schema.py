@@ -80,7 +80,8 @@ def test_all_findings_come_at_once() -> None:
         ("name: is missing", ""),
         ("parts.x.native_paths: unknown key", "did you mean 'native-paths'?"),
         (
-            "parts.x.commit: must be a full object id, 40 or 64 lower-case hex digits, not 'b40673c'",
+            "parts.x.commit: must be a full object id, 40 or 64 lower-case hex digits, "
+            "not 'b40673c'",
             "",
         ),
         (

@@ -96,7 +96,8 @@ def _text(proofs: list[Proof]) -> None:
             click.echo(f"{proof.lane}: the lock holds, build {proof.build_id[:12]}{since}")
     for proof in proofs:
         if proof.findings:
-            click.echo(f"{proof.lane}: {len(proof.findings)} findings, exit {proof.exit_code}")
+            count = plural(len(proof.findings), "finding")
+            click.echo(f"{proof.lane}: {count}, exit {proof.exit_code}")
     if not proofs:
         click.echo("no lanes: locks/ holds no .toml file")
 
