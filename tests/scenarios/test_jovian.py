@@ -244,8 +244,11 @@ def test_an_image_is_extended_and_nothing_else_changes(bench: Bench) -> None:
         bench.place.good("lock", "extended")
         record = json.loads(bench.place.good("build", "extended", "--json").out)
         assert {v["gate"] for v in record["verdicts"]} == {"wheel-record", "layers"}
-        bench.place.edit("docker-images/extend/Dockerfile", ("--root /out", "--root /out -v"),
-                         ("find /out -exec", "touch /out/usr/local/lib/more\nfind /out -exec"))  # fmt: skip
+        bench.place.edit(
+            "docker-images/extend/Dockerfile",
+            ("--root /out", "--root /out -v"),
+            ("find /out -exec", "touch /out/usr/local/lib/more\nfind /out -exec"),
+        )
         bench.place.good("lock", "extended")
         done = bench.place.run("build", "extended")
         assert done.code == 7
