@@ -60,7 +60,8 @@ def _entries(side: Side) -> Iterator[tuple[Key, Facts]]:
         yield ("args", name), {"value": value}
     for name, value in lane.env.items():
         yield ("env", name), {"value": value}
-    yield from ((("build", n), {"value": v}) for n, v in _build(lane))
+    for name, value in _build(lane):
+        yield ("build", name), {"value": value}
     content = lock.image.content if lock else side.image
     yield ("image", "folder"), {"name": lane.image, "content": content}
     yield from _gates(side.gates)

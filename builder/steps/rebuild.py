@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from builder.steps import dockerfile
+from builder.steps import dockerfile, identity
 from builder.steps.dockerfile import Dockerfile
 from builder.steps.image import dockerfile as with_record
 from builder.steps.image import variable, version
@@ -20,6 +20,9 @@ from builder.steps.rebuild_stages import BuildInputs, StageRun, stage_runs
 
 STAGES = ("fetch", "verify", "patch", "preflight", "stage", "build", "gates", "label")
 """The pipeline's, in order."""
+
+BUILD_ID = "BUILD_ID"
+"""The argument that moves with every change: of stages a reason, and never an input of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,8 @@ def inputs(lane_and_lock: Mapping[str, Any], rows: Sequence[Sequence[Any]], text
     ]
     context, named = dict(_context(lane, lock, rows)), _named(lock)
     read = dockerfile.parse(with_record(text, None, lane.get("env")), Path("Dockerfile"))
-    args = _args(lane_and_lock["name"], lane, lock)
+    build_id = identity.sha256(identity.canonical(lane_and_lock))
+    args = {**_args(lane_and_lock["name"], lane, lock), BUILD_ID: build_id}
     return Inputs(
         fetch=dict(_commits(entries)),
         verify={f"{name} tree": f"{e['tree']} {e['content']}" for name, e in entries},
@@ -107,7 +111,8 @@ def changed(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str
 def _build_inputs(before: BuildInputs, after: BuildInputs, staged: Sequence[str]) -> Iterator[str]:
     if _written(before.dockerfile) != _written(after.dockerfile):
         yield "Dockerfile"
-    yield from (f"build argument {name}" for name in changed(before.args, after.args))
+    args = (name for name in changed(before.args, after.args) if name != BUILD_ID)
+    yield from (f"build argument {name}" for name in args)
     yield from staged
 
 
@@ -183,7 +188,7 @@ def _args(name: str, lane: Mapping[str, Any], lock: Mapping[str, Any]) -> Mappin
         "TORCH_CUDA_ARCH_LIST": lane["build"]["cuda-arch-list"],
         "SOURCE_DATE_EPOCH": str(max((entry["time"] for entry in entries), default=0)),
         **{f"BASE_{variable(n)}": _text(b) for n, b in sorted(lock.get("base", {}).items())},
-        "LANE": name,
+        "SOURCES": " ".join(sorted(lock["sources"])),
     }
     for source, entry in sorted(lock["sources"].items()):
         native = entry["final"].get("native") or entry["final"]["content"]
