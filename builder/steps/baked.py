@@ -62,9 +62,10 @@ def place(files: Sequence[BakedFile], known: Iterable[str]) -> Placed:
     """Where files lie in a source whose paths are `known`: by the folder that most of them share.
 
     usr/lib/python3/dist-packages/vllm/x.py is vllm/x.py where the source has that; a file that
-    it has not is placed by the folder found for the others.
+    it has not is placed by the folder found for the others, if the source has its first folder.
     """
     paths = set(known)
+    tops = {path.partition("/")[0] for path in paths if "/" in path}
     folders = Counter(
         root for file in files for root in _roots(file.path) if file.path[len(root) :] in paths
     )
@@ -73,7 +74,8 @@ def place(files: Sequence[BakedFile], known: Iterable[str]) -> Placed:
     for file in files:
         fitting = [root for root in folders if file.path.startswith(root)]
         there = [root for root in fitting if file.path[len(root) :] in paths]
-        best = max(there or fitting, key=lambda root: (folders[root], -len(root)), default=None)
+        new = [root for root in fitting if file.path[len(root) :].partition("/")[0] in tops]
+        best = max(there or new, key=lambda root: (folders[root], -len(root)), default=None)
         if best is None:
             left.append(file.path)
         else:

@@ -109,7 +109,8 @@ def _is_intact(place: Path, files: Mapping[str, Path | bytes]) -> bool:
         for parent, _, names in os.walk(place)
         for name in names
     }
-    return found == set(files) and all(_is_same(place / p, files[p]) for p in files)
+    there = place.is_dir() and found == set(files)
+    return there and all(_is_same(place / path, files[path]) for path in files)
 
 
 def _is_same(path: Path, content: Path | bytes) -> bool:

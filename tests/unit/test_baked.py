@@ -44,7 +44,7 @@ def test_places() -> None:
         BakedFile(path)
         for path in (
             f"{SITE}/vllm/a.py", f"{SITE}/vllm/b/c.py", f"{SITE}/vllm/new.py", "opt/start.sh",
-            "usr/local/include/c.py",
+            "usr/local/include/c.py", f"{SITE}/b12x/x.py", f"{SITE}/loose.py",
         )
     ]  # fmt: skip
     found = place(files, ["vllm/a.py", "vllm/b/c.py", "c.py", "a.py"])
@@ -54,4 +54,4 @@ def test_places() -> None:
         "vllm/b/c.py": f"{SITE}/vllm/b/c.py",
         "vllm/new.py": f"{SITE}/vllm/new.py",
     }
-    assert found.left == ("opt/start.sh",)
+    assert found.left == ("opt/start.sh", f"{SITE}/b12x/x.py", f"{SITE}/loose.py")
