@@ -46,8 +46,9 @@ class PlainProgress:
         line = _PlainLine(self, name, last_s)
         try:
             yield line
-        except BaseException:
-            self._print(f"  FAILED {name:{_NAME}} {duration(time.monotonic() - began)}")
+        except BaseException as error:
+            word = "FAILED" if isinstance(error, Exception) else "stopped"
+            self._print(f"  {word} {name:{_NAME}} {duration(time.monotonic() - began)}")
             raise
         took = time.monotonic() - began
         self._print(f"  ok {name:{_NAME}} {line.text}{_time(took)}")

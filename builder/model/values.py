@@ -228,6 +228,9 @@ class StageTime:
     said: str
 
 
+Outcome = Literal["running", "killed", "interrupted", "built", "unchanged", "failed"]
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One run of a build, kept as JSON whatever its end was."""
@@ -235,7 +238,7 @@ class Record:
     id: str  # sorts by time
     lane: str
     build_id: str
-    outcome: Literal["running", "killed", "built", "unchanged", "failed"]
+    outcome: Outcome
     started: str  # UTC, ISO 8601
     seconds: float
     stages: tuple[StageTime, ...]

@@ -13,7 +13,14 @@ from builder.pipeline.timeline import Timeline
 from builder.ports import Engine, Files, GitStore, Progress, Project
 from builder.steps import identity, image, preflight, unresolved
 from builder.steps.bases import base_reference
-from builder.steps.lanes import LockMissing, ReadLane, image_folder, read_lane, read_lock
+from builder.steps.lanes import (
+    LockMissing,
+    ReadLane,
+    image_folder,
+    read_lane,
+    read_lock,
+    taken,
+)
 from builder.steps.preflight.base_packages import of_bases
 from builder.steps.sources import pins
 
@@ -92,6 +99,7 @@ def before(
 ) -> None:
     """The preflight of sources and Dockerfile, which `check` and `build` have in common."""
     lane = read.lane
+    report.check(LaneError, *taken(lane, project=project))
     if patched is not None:
         preflight.sources(
             report, lane, read.declared, patched,

@@ -113,7 +113,7 @@ def lock(
         return replace(report, warnings=followed.warnings)
     with progress.stage("changes") as line:
         found = collect(old, new, lane, root=project.root, store=store, say=line.say)
-        line.done(f"{len(found.sources)} sources moved")
+        line.done(f"{identity.plural(len(found.sources), 'source')} updated")
     return replace(report, warnings=followed.warnings, moved=found)
 
 

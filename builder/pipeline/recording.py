@@ -12,7 +12,14 @@ from typing import Any, Literal, Self
 from builder.errors import ImgbuildError
 from builder.model.lane import Lane
 from builder.model.schema import dotted
-from builder.model.values import BuildStep, ImageInfo, LabelledImage, Record, Verdict
+from builder.model.values import (
+    BuildStep,
+    ImageInfo,
+    LabelledImage,
+    Outcome,
+    Record,
+    Verdict,
+)
 from builder.pipeline.timeline import Timeline
 from builder.ports import Records, RunFolder
 
@@ -32,7 +39,7 @@ class Recording:
     started: str = field(init=False)
     steps: tuple[BuildStep, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
-    outcome: Literal["running", "built", "unchanged", "failed"] = "running"
+    outcome: Outcome = "running"
     image: str = ""
     tags: tuple[str, ...] = ()
 
@@ -59,7 +66,7 @@ class Recording:
             id=self.run.id,
             lane=self.lane.name,
             build_id=self.build_id,
-            outcome="failed" if error is not None else self.outcome,
+            outcome=self._outcome(error),
             started=self.started,
             seconds=self.timeline.seconds,
             stages=tuple(self.timeline.stages),
@@ -70,6 +77,11 @@ class Recording:
             log=str(self.run.log) if self.run.log.exists() else "",
             error=None if error is None else _described(error),
         )
+
+    def _outcome(self, error: BaseException | None) -> Outcome:
+        if error is None:
+            return self.outcome
+        return "failed" if isinstance(error, Exception) else "interrupted"
 
 
 def last_times(lane: str, records: Records) -> Mapping[str, float]:
@@ -98,7 +110,10 @@ def own_log(image: ImageInfo, records: Records) -> Path | None:
 
 def _described(error: BaseException) -> Mapping[str, Any]:
     if not isinstance(error, ImgbuildError):
-        return {"code": type(error).__name__, "exit": 130, "findings": [str(error)]}
+        if not isinstance(error, Exception):
+            return {"code": "interrupted", "exit": 130, "findings": []}
+        found = {"code": "bug", "what": f"{type(error).__name__}: {error}", "hint": ""}
+        return {"code": "bug", "exit": 70, "findings": [found]}
     return {
         "code": error.findings[0].code,
         "exit": error.exit_code,

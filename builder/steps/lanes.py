@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,6 +60,26 @@ def names(project: Project) -> tuple[str, ...]:
     """All lanes of the project, sorted."""
     found = project.files("locks") or ()
     return tuple(path[:-5] for path, _ in found if path.endswith(".toml") and "/" not in path)
+
+
+def taken(lane: Lane, *, project: Project) -> Iterator[Finding]:
+    """The other lanes of the project that would move the same tags of the same image name."""
+    for other in names(project):
+        data = project.read(f"locks/{other}.toml")
+        if other == lane.name or data is None:
+            continue
+        with contextlib.suppress(LaneError):
+            raw = _toml(data, project.root / "locks" / f"{other}.toml", LaneInvalid)
+            tags = raw.get("tags", ["local"])
+            if raw.get("repository") != lane.repository or not isinstance(tags, list):
+                continue
+            if shared := sorted({*lane.tags} & {tag for tag in tags if isinstance(tag, str)}):
+                yield Finding(
+                    "name-taken",
+                    f"{lane.name} and {other} would both be {lane.repository}:{shared[0]}",
+                    "give one of them another repository, or other tags",
+                    place=Place(lane.path, key=("repository",)),
+                )
 
 
 def read_lane(name: str, *, project: Project) -> ReadLane:

@@ -176,17 +176,25 @@ def test_an_interrupted_build_ends_in_the_engine_too(
         [sys.executable, "-c", INTERRUPTED, context, bench.base, bench.platform, tag],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as running:  # fmt: skip
-        assert running.stdout
-        assert any("image  begun" in line for line in running.stdout)
-        assert alive(seconds)
-        running.send_signal(how)
-        assert running.wait(30) != 0
-    for _ in range(100):
-        if not alive(seconds):
-            break
-        time.sleep(0.1)
-    assert not alive(seconds)
+        try:
+            assert running.stdout
+            assert any("image  begun" in line for line in running.stdout)
+            assert within(10, lambda: alive(seconds))
+            running.send_signal(how)
+            assert running.wait(30) != 0
+        finally:
+            running.kill()
+    assert within(20, lambda: not alive(seconds))
     assert bench.engine.image(tag) is None
+
+
+def within(limit_s: float, holds: Callable[[], bool]) -> bool:
+    end = time.monotonic() + limit_s
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True
 
 
 def alive(seconds: int) -> bool:

@@ -214,6 +214,26 @@ def test_a_marker_that_is_gone_is_found_before_the_build(workplace: Workplace) -
     assert docker("images", "-q", repository(workplace)) == ""
 
 
+def test_two_lanes_cannot_take_one_name(workplace: Workplace) -> None:
+    text = (workplace.root / "locks/demo.toml").read_text()
+    (workplace.root / "locks/twin.toml").write_text(text)
+    done = workplace.run("build", "demo")
+    assert done.code == 3, done.err
+    name = repository(workplace)
+    assert f"error[name-taken]: demo and twin would both be {name}:local" in done.err
+
+
+def test_a_tag_comes_back_with_its_lock(workplace: Workplace) -> None:
+    first = json.loads(workplace.good("build", "demo", "--json").out)["image"]
+    workplace.edit("locks/demo.toml", ('python = "3.11"', 'python = "3.11"\nargs = { X = "1" }'))
+    assert json.loads(workplace.good("build", "demo", "--json").out)["image"] != first
+    workplace.edit("locks/demo.toml", ('\nargs = { X = "1" }', ""))
+    back = workplace.good("build", "demo")
+    assert "nothing changed" in back.err
+    assert f"moved back to it: {repository(workplace)}:local" in back.err
+    assert image_id(workplace) == first
+
+
 def test_a_compiler_error_is_shown_itself(workplace: Workplace) -> None:
     workplace.edit(
         DOCKERFILE,
@@ -247,6 +267,8 @@ def test_interrupted_at_any_moment_the_next_run_succeeds(
         assert "Traceback" not in err
     done = place.good("build", "demo", "--no-cache")
     assert "label" in done.err
+    word = {signal.SIGINT: "interrupted", signal.SIGKILL: "killed"}[how]
+    assert word in place.good("history").out
     assert docker("ps", "-aq", "--filter", "name=imgbuild").split() == []
 
 

@@ -202,7 +202,7 @@ def test_files_baked_into_an_image_become_a_patch_set(broken: Bench) -> None:
     done = broken.place.good(*words, "--source", "vllm", "--set", "overlay")
     assert f"not of vllm: {site}/b12x/oneshot.py" in done.out
     names = [line for line in done.out.splitlines() if line.startswith("+ ")]
-    assert [name.rpartition("-vllm-")[2] for name in names] == ["__init__.py.patch", "extra.py.patch"]
+    assert [n.rpartition("-vllm-")[2] for n in names] == ["__init__.py.patch", "extra.py.patch"]
     broken.place.edit(
         "locks/standin.toml", ("[sources.vllm]", '[sources.vllm]\npatches = ["vllm/overlay"]')
     )
@@ -233,7 +233,10 @@ wheel = "iniconfig"
 kind = "layers"
 base = "image"
 files = ["usr/**", "opt/**"]
-allow = ["usr/local/lib/python3.11/dist-packages/iniconfig*", "usr/local/lib/python3.11/dist-packages/iniconfig*/**"]
+allow = [
+    "usr/local/lib/python3.11/dist-packages/iniconfig*",
+    "usr/local/lib/python3.11/dist-packages/iniconfig*/**",
+]
 """
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from builder.cli import wiring
+from builder.cli import findings, wiring
 from builder.cli.options import emit, json_option
 from builder.cli.text import clean, duration, one_line, table
-from builder.errors import UsageError
+from builder.errors import Finding, Place, UsageError
 from builder.model.values import Record
 
 
@@ -45,10 +45,8 @@ def command(folder: Path, lane: str | None, count: int, run: str | None, as_json
 
 def _row(record: Record) -> tuple[str, ...]:
     end = record.image.removeprefix("sha256:")[:12]
-    if record.error is not None:
-        end = one_line(f"{record.error['code']}: {record.error['findings'][0]}"[:60])
-        if isinstance(record.error["findings"][0], dict):
-            end = one_line(f"{record.error['code']}: {record.error['findings'][0]['what']}"[:60])
+    if errors := _errors(record):
+        end = one_line(f"{errors[0].code}: {errors[0].what}"[:60])
     return (
         record.id, record.lane, record.build_id[:12], record.outcome,
         duration(record.seconds), end,
@@ -80,5 +78,17 @@ def _one(records: tuple[Record, ...], wanted: str, *, as_json: bool) -> None:
         click.echo(f"tag: {tag}")
     if record.log:
         click.echo(f"log: {record.log}")
-    for found_error in (record.error or {}).get("findings", []):
-        click.echo(f"error: {clean(str(found_error))}")
+    for line in findings.lines(_errors(record)):
+        click.echo(line)
+
+
+def _errors(record: Record) -> list[Finding]:
+    """The findings of a failed run, as the run itself showed them."""
+    rows = [row for row in (record.error or {}).get("findings", []) if isinstance(row, dict)]
+    return [
+        Finding(
+            row["code"], row["what"], row.get("hint", ""), row.get("detail", ""),
+            Place(Path(row["file"])) if row.get("file") else None,
+        )
+        for row in rows
+    ]  # fmt: skip

@@ -30,7 +30,8 @@ def _finding(verdict: Verdict) -> Finding:
 def _kept(image: BuiltImage) -> Finding:
     return Finding(
         "gate-candidate",
-        f"the candidate is kept as {image.reference}, the log of its build at {image.log}",
+        f"until the next build of its lane the candidate is kept as {image.reference}, "
+        f"the log of its build at {image.log}",
         f"docker run --rm -it --entrypoint sh {image.reference}",
         level="warning",
     )
