@@ -112,10 +112,22 @@ def _show(error: Exception) -> int:
     if isinstance(error, ImgbuildError):
         sys.stderr.write("\n".join(findings.lines(error.findings)) + "\n")
         return error.exit_code
+    if isinstance(error, OSError) and error.errno is not None:
+        sys.stderr.write(_refused(error))
+        return 9
     from builder.cli.bug import keep
 
     sys.stderr.write(keep(error))
     return 70
+
+
+def _refused(error: OSError) -> str:
+    """What the system refused: a full disk, a folder that may not be written."""
+    from builder.cli.text import clean
+
+    place = f"  --> {error.filename}\n" if error.filename else ""
+    hint = "free space, or name other folders: IMGBUILD_CACHE, IMGBUILD_STATE"
+    return f"error[system]: {clean(str(error.strerror))}\n{clean(place)}  hint: {hint}\n"
 
 
 def _interrupt(number: int, frame: object) -> None:  # noqa: ARG001

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,6 +10,7 @@ from xml.etree import ElementTree
 from builder.cli.text import clean, one_line
 from builder.errors import Finding
 from builder.model.values import Verdict
+from builder.tools.project import replace_file
 
 _ABOUT = 44  # characters of its column
 
@@ -63,9 +63,7 @@ def junit(suite: str, verdicts: Sequence[Verdict], findings: Sequence[Finding] =
 def write_junit(path: Path, data: bytes) -> None:
     """Beside its place, then renamed: CI never picks up half a report."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_bytes(data)
-    beside.replace(path)
+    replace_file(path, data)
 
 
 def _failure(case: ElementTree.Element, kind: str, message: str, text: str) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 from builder.errors import Finding, LaneError, Place
-from builder.model.lane import Lane
-from builder.model.lock import Lock
+from builder.model.lane import Base, Deb, Dep, Lane, Source, Wheel
+from builder.model.lock import Lock, LockedPackage
 from builder.ports import Project
 from builder.steps import delta, identity
 from builder.steps.image import folder_digest
 from builder.steps.lanes import image_folder
 from builder.steps.patches import read_sets
 from builder.steps.unresolved import image_missing
+
+Entry: TypeAlias = Source | Dep | Base | Wheel | Deb
 
 
 class LockOutdated(LaneError):
@@ -41,6 +44,47 @@ def _tables_drift(lane: Lane, lock: Lock) -> Iterator[Finding]:
                 yield _stale(lane, (kind, name), f"{name} is locked, the lane has none", place)
             elif identity.intent(wanted[name]) != locked[name].intent:
                 yield _stale(lane, (kind, name), f"{name} was changed after it was locked")
+            else:
+                for key, said in _edited(wanted[name], locked[name]):
+                    place = Place(lock.path, key=(kind, name, key))
+                    yield _stale(lane, (), f"{name}: the lock's {key} is not {said}", place)
+
+
+def _edited(wanted: Entry, locked: Any) -> Iterator[tuple[str, str]]:
+    """Values of a lock that were edited by hand: the lane says something else itself."""
+    if isinstance(wanted, Source | Dep):
+        if locked.url != wanted.url:
+            yield "url", "the lane's"
+        if wanted.commit is not None and locked.commit != wanted.commit:
+            yield "commit", "the lane's"
+        if isinstance(wanted, Dep) and locked.into != wanted.into:
+            yield "into", "the lane's"
+    elif isinstance(wanted, Base):
+        digest = (wanted.ref or "").partition("@")[2]
+        if locked.ref != wanted.ref:
+            yield "ref", "the lane's"
+        if not locked.platforms or (digest and {*locked.platforms.values()} != {digest}):
+            yield "platforms", "what the lane pins"
+    elif isinstance(wanted, Deb):
+        if locked.name != wanted.package:
+            yield "name", "the lane's package"
+    else:
+        yield from _other_wheel(wanted.requirement, locked)
+
+
+def _other_wheel(requirement: str, locked: LockedPackage) -> Iterator[tuple[str, str]]:
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+    from packaging.version import InvalidVersion
+
+    try:
+        asked = Requirement(requirement)
+        if canonicalize_name(asked.name) != canonicalize_name(locked.name):
+            yield "name", f"that of {requirement}"
+        elif not asked.specifier.contains(locked.version, prereleases=True):
+            yield "version", f"one of {requirement}"
+    except (InvalidRequirement, InvalidVersion):
+        yield "version", f"one of {requirement}"
 
 
 def _depset_drift(lane: Lane, lock: Lock) -> Iterator[Finding]:

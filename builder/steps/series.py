@@ -19,6 +19,10 @@ from builder.steps.patch_files import EDITS, OPTIONS, read_edits, read_options
 _LINE = re.compile(r"(\S+)(?:\s+-p(\d{1,2}))?")
 _PATCH_NAMES = (".patch", ".diff", EDITS)
 
+_GITLINK = re.compile(
+    rb"^(?:(?:new|deleted) file mode|(?:old|new) mode) 160000|^index \S+ 160000$", re.MULTILINE
+)
+
 
 class PatchSetInvalid(PatchError):
     """A patch set is not as it must be, before any tree is there to apply it to."""
@@ -83,6 +87,13 @@ def findings(patch: PatchFile) -> Iterator[Finding]:
             hint="make it again with git format-patch or git diff; a hunk's counts are not "
             "edited by hand",
             place=Place(file, form.wrong_line),
+        )
+    if _GITLINK.search(patch.data):
+        yield Finding(
+            "patch-malformed",
+            f"{patch.path}: adds or moves a submodule (mode 160000), which a patch cannot fill",
+            hint="take a commit that has the submodule, or leave that part out",
+            place=Place(file),
         )
     for touched in sorted(form.files):
         if touched.rpartition("/")[2].lower() == ".gitattributes":

@@ -147,6 +147,11 @@ def _tree_findings(
 ) -> Iterator[Finding]:
     wrong = [*_commit(name, locked.commit, locked.tree, place, (), store)]
     yield from wrong
+    if store.has(locked.commit) and store.commit(locked.commit).time != locked.time:
+        yield Finding(
+            TreeMismatch.code, f"{name}: the lock's time is not the commit's",
+            f"it was edited by hand: imgbuild lock {place.file.stem}", place=_at(place, "time"),
+        )  # fmt: skip
     for path, sub in sorted(locked.submodules.items()):
         key = ("submodules", path)
         # The gitlinks of a wrong tree tell nothing; those of a composed one are looked at later.

@@ -19,6 +19,7 @@ GITLINK, SYMLINK, EXECUTABLE = "160000", "120000", "100755"
 _MODES = frozenset({"100644", "100664", EXECUTABLE, SYMLINK, GITLINK})
 _MAX_LINKS = 40  # that one path may pass, as in Linux
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_MAX_PART, _MAX_TARGET = 255, 4095  # bytes, of Linux
 _IGNORED_BY_HFS = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 _HINT = "leave it out upstream, or take the source from a fork that does"
 
@@ -54,15 +55,25 @@ def whole(source: SourceTree, *, store: GitStore) -> tuple[TreeEntry, ...]:
     A gitlink that is not filled stays an entry of its own. Raises: TreeUnsafe when a submodule
     has no gitlink.
     """
-    entries = {entry.path: entry for entry in store.entries(source.tree)}
+    entries = _once(source.name, store.entries(source.tree))
     for path in sorted(source.submodules):
         gitlink = entries.pop(path, None)
         if gitlink is None or gitlink.mode != GITLINK:
             raise TreeUnsafe(f"{source.name}: there is no gitlink at {path}", hint=_HINT)
-        for entry in store.entries(source.submodules[path]):
+        for entry in _once(source.name, store.entries(source.submodules[path])).values():
             inside = f"{path}/{entry.path}"
             entries[inside] = TreeEntry(entry.mode, entry.object, inside, entry.size)
     return tuple(entries[path] for path in sorted(entries))
+
+
+def _once(name: str, entries: Sequence[TreeEntry]) -> dict[str, TreeEntry]:
+    """Entries by path. Raises: TreeUnsafe when a path is there twice: one would be lost."""
+    found = {entry.path: entry for entry in entries}
+    if len(found) != len(entries):
+        twice = sorted(p for p, n in Counter(e.path for e in entries).items() if n > 1)
+        what = [Finding(TreeUnsafe.code, f"{name}: {_shown(p)}: there twice", _HINT) for p in twice]
+        raise TreeUnsafe.of(what)
+    return found
 
 
 def check(
@@ -94,9 +105,15 @@ def leaving(links: Mapping[str, bytes]) -> Iterator[str]:
     targets = {}
     for path, raw in links.items():
         try:
-            targets[path] = raw.decode("utf-8")
+            target = raw.decode("utf-8")
         except UnicodeDecodeError:
             yield f"{path}: a symlink whose target is not UTF-8"
+            continue
+        # tar ends a target at a NUL, so that what was checked would not be what is unpacked
+        if not target or _CONTROL.search(target) or len(raw) > _MAX_TARGET:
+            yield f"{path}: a symlink whose target is empty, too long or holds a control character"
+        else:
+            targets[path] = target
     for path in targets:
         if wrong := _resolve(path, targets):
             yield f"{path}: a symlink to {targets[path]} {wrong}"
@@ -127,6 +144,8 @@ def _wrong(path: str) -> str:
         return "an absolute path, or an empty part in it"
     if "." in parts or ".." in parts:
         return "a path that is not below its tree"
+    if any(len(part.encode("utf-8", "replace")) > _MAX_PART for part in parts):
+        return f"a name of more than {_MAX_PART} bytes"
     if any(map(is_dot_git, parts)):
         return "a name that is, or is taken for, .git"
     return ""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 from builder.errors import LaneError, Place, UsageError
 
+_MOST = 256_000_000  # bytes of one file that people write
 _DROPPINGS = (".DS_Store", "__pycache__", ".git", "Thumbs.db")
 
 
@@ -34,10 +36,23 @@ class ProjectFolder:
         return tuple(p[:-5] for p, _ in found if p.endswith(".toml") and "/" not in p)
 
     def read(self, path: str) -> bytes | None:
+        place = self.root / path
         try:
-            return (self.root / path).read_bytes()
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            about = place.stat()
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:  # a loop of links, a name that is too long
+            raise LaneError(
+                f"{path} cannot be read: {error.strerror}", place=Place(place)
+            ) from error
+        if stat.S_ISDIR(about.st_mode):
+            return None
+        if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST:
+            raise LaneError(
+                f"{path} is no regular file of at most {_MOST // 1_000_000} MB",
+                hint="put the file itself there", place=Place(place),
+            )  # fmt: skip
+        return place.read_bytes()
 
     def write(self, path: str, data: bytes) -> None:
         target = self.root / path
@@ -56,7 +71,12 @@ class ProjectFolder:
 
 
 def replace_file(target: Path, data: bytes) -> None:
-    """Write beside the target, then rename."""
+    """Write beside the target, then rename; what is no regular file is left alone."""
+    if os.path.lexists(target) and not stat.S_ISREG(target.lstat().st_mode):
+        raise LaneError(
+            f"{target} is no regular file, and is not replaced", place=Place(target),
+            hint="name a file, or remove what is there",
+        )  # fmt: skip
     beside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         beside.write_bytes(data)
