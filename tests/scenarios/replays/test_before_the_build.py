@@ -65,6 +65,15 @@ def patch(change: Callable[[str], str]) -> Break:
     return apply
 
 
+KERN = "90afcbbd2b8a9c0faed5a71d52db753905ce157c"
+
+
+def gone(place: Workplace) -> None:
+    """A lane that follows a branch, whose locked commit was force-pushed away."""
+    edit("locks/demo.toml", (f'commit = "{KERN}"\n', ""))(place)
+    edit(LOCK, (KERN, "9" * 40), lock=False)(place)
+
+
 CHECK, LOCKING = ("check", "demo"), ("lock", "demo")
 WITHOUT_DEV = ((" /debs/liburing-dev_*.deb", ""), ("liburing2 liburing-dev &&", "liburing2 &&"))
 CASES: dict[str, tuple[Break, tuple[str, ...]]] = {
@@ -110,8 +119,9 @@ CASES: dict[str, tuple[Break, tuple[str, ...]]] = {
     "P21-a-patch-that-is-not-the-pinned-one": (
         patch(lambda text: text.replace("Subject: ", "Subject: again, ", 1)), CHECK,
     ),
-    "P22-a-commit-that-nobody-has": (
-        edit(LOCK, ("90afcbbd2b8a9c0faed5a71d52db753905ce157c", "9" * 40), lock=False), CHECK,
+    "P22-a-commit-that-nobody-has": (gone, CHECK),
+    "P22-a-commit-that-the-lane-does-not-name": (
+        edit(LOCK, (KERN, "9" * 40), lock=False), CHECK,
     ),
     "P22-a-tree-that-is-another": (locked_value("tree", "7" * 40), CHECK),
     "P29-a-token-in-a-url": (
