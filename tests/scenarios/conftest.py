@@ -68,7 +68,7 @@ def copy_project(to: Path) -> Path:
     for lock in (to / "locks").glob("*"):
         if lock.is_dir():
             shutil.rmtree(lock)
-        elif lock.stem != "demo":
+        elif lock.name != "demo.toml":  # a lock is made anew: what one keeps would show
             lock.unlink()
     return to
 

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,7 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.conftest import Workplace, copy_project, docker, remove_images, repository
+from tests.scenarios.conftest import (
+    IMGBUILD,
+    Workplace,
+    copy_project,
+    docker,
+    remove_images,
+    repository,
+)
 
 pytestmark = pytest.mark.docker
 
@@ -97,12 +105,13 @@ def everyones() -> Iterator[Path]:
 
 
 class open_socket:  # noqa: N801 - reads as a verb
-    """The engine's socket, and its programs, can be used by any user for a while."""
+    """The engine's socket, its programs and ours can be used by any user for a while."""
 
     def __enter__(self) -> None:
         host = os.environ.get("DOCKER_HOST", "").removeprefix("unix://")
         socket = Path(host or "/var/run/docker.sock")
-        folders = {*socket.parents, *Path(shutil.which("docker") or "/").parents}
+        programs = (Path(shutil.which("docker") or "/"), IMGBUILD, Path(sys.executable).resolve())
+        folders = {*socket.parents, *(f for program in programs for f in program.parents)}
         self.modes = [(path, path.stat().st_mode) for path in (socket, *folders)]
         socket.chmod(0o666)
         for folder in folders:
