@@ -85,6 +85,8 @@ def verify(
         source = trees.before_compose(name, locked.tree, locked.submodules, store=store)
     if not wrong:
         wrong += _content_findings(source, locked, place, store, files)
+    if not wrong:
+        wrong += _time_findings(name, locked, place, store)
     if wrong:
         raise _CLASSES[wrong[0].code].of(wrong)
     if left := staging.left_out(source, store=store):
@@ -147,17 +149,22 @@ def _tree_findings(
 ) -> Iterator[Finding]:
     wrong = [*_commit(name, locked.commit, locked.tree, place, (), store)]
     yield from wrong
-    if store.has(locked.commit) and store.commit(locked.commit).time != locked.time:
-        yield Finding(
-            TreeMismatch.code, f"{name}: the lock's time is not the commit's",
-            f"it was edited by hand: imgbuild lock {place.file.stem}", place=_at(place, "time"),
-        )  # fmt: skip
     for path, sub in sorted(locked.submodules.items()):
         key = ("submodules", path)
         # The gitlinks of a wrong tree tell nothing; those of a composed one are looked at later.
         if not wrong and not _is_composed(locked):
             yield from _gitlink(name, path, locked, place, store)
         yield from _commit(f"{name}/{path}", sub.commit, sub.tree, place, key, store)
+
+
+def _time_findings(
+    name: str, locked: LockedSource | LockedDep, place: Place, store: GitStore
+) -> Iterator[Finding]:
+    if store.has(locked.commit) and store.commit(locked.commit).time != locked.time:
+        yield Finding(
+            TreeMismatch.code, f"{name}: the lock's time is not the commit's",
+            f"it was edited by hand: imgbuild lock {place.file.stem}", place=_at(place, "time"),
+        )  # fmt: skip
 
 
 def _commit(
