@@ -19,7 +19,8 @@ from urllib.parse import unquote, urlsplit
 from builder.errors import ToolFailed
 from builder.tools import process
 
-_DEFAULT = "the index"
+# pip's own default, asked of the pip that would download: no host is named here.
+_ASK_DEFAULT = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
 _LIMITS_S = (5.0, 30.0)
 _PAGE_BYTES = 64 << 20
 _ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
@@ -141,8 +142,16 @@ def _configured(text: str) -> Iterator[str]:
 
     if first("no-index").lower() in ("1", "true", "yes"):
         raise IndexUnreachable("pip is set to ask no index")
-    yield first("index-url") or _DEFAULT
+    yield first("index-url") or _default()
     yield from first("extra-index-url").split()
+
+
+def _default() -> str:
+    argv = (sys.executable, "-c", _ASK_DEFAULT)
+    done = process.run(argv, env=process.environment(), timeout_s=60, check=False)
+    if done.returncode or not done.text.strip():
+        raise IndexUnreachable("pip does not say which index it takes by default")
+    return done.text.strip()
 
 
 def _shown(index: str) -> str:
