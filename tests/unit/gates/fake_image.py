@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import posixpath
+import re
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,6 +61,9 @@ class FakeImage:
         done = subprocess.run(
             [*self.shell, "-s"], input=script.encode(), capture_output=True, timeout=timeout_s
         )
+        base = re.search(r"^base=(/tmp/imgbuild-\w+)$", script, re.MULTILINE)
+        if base:  # in a container it goes with the container
+            shutil.rmtree(base[1], ignore_errors=True)
         return ScriptResult(done.returncode, done.stdout, done.stderr)
 
     @contextlib.contextmanager

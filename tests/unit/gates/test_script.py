@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import given
@@ -25,8 +25,9 @@ SHELLS = [
 
 
 @pytest.fixture(autouse=True)
-def _clean() -> None:
-    subprocess.run(["rm", "-rf", f"/tmp/{TOKEN}"], check=True)
+def _clean() -> Iterator[None]:
+    yield
+    shutil.rmtree(f"/tmp/{TOKEN}", ignore_errors=True)
 
 
 def run(shell: Sequence[str], *probes: Probe, path: str = "") -> tuple[Answer | None, ...]:
