@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Protocol
 
-from builder.model.lock import LockedFile
 from builder.model.merges import CommitRange, FileChange, Merged
 from builder.model.values import (
     BuildRequest,
@@ -160,32 +159,6 @@ class ContextStore(Protocol):
     ) -> Path:
         """The folder with these files (path below it -> content), complete, never changed
         after. What lies in the file store is linked, not copied."""
-
-
-class PackageIndex(Protocol):
-    """pip's or apt's index, by their own configuration."""
-
-    def resolve(self, wanted: str, platform: str, into: Path) -> tuple[str, str, Path]:
-        """Name, version and downloaded file (below `into`) of what serves `wanted` now."""
-
-    def download(
-        self, name: str, version: str, file: LockedFile, platform: str, into: Path
-    ) -> Path:
-        """Bring exactly this file. Raises: PackageUnavailable."""
-
-
-class Registry(Protocol):
-    """OCI registries, asked without Docker."""
-
-    def serves(self, ref: str, digest: str) -> bool:
-        """Whether the registry of `ref` has this manifest. Raises: RegistryUnreachable."""
-
-
-class WheelIndex(Protocol):
-    """pip's indexes, asked without a download."""
-
-    def sha256(self, project: str, filename: str) -> str | None:
-        """The digest of a file there; None: no index has it. Raises: IndexUnreachable."""
 
 
 class Engine(Protocol):

@@ -11,16 +11,9 @@ from typing import TYPE_CHECKING, TypedDict
 from builder.tools.project import ProjectFolder
 
 if TYPE_CHECKING:
+    from builder.index_ports import PackageIndex, Registry
     from builder.pipeline.verify import Tools
-    from builder.ports import (
-        ContextStore,
-        Engine,
-        Files,
-        GitStore,
-        PackageIndex,
-        Project,
-        Records,
-    )
+    from builder.ports import ContextStore, Engine, Files, GitStore, Project, Records
     from builder.tools.stamps import Stamps, Watch
 
 
@@ -86,12 +79,11 @@ def proving(project: ProjectFolder) -> tuple[Watch, Tools]:
     """The tools of a proof, and what notes all that it looks at."""
     from builder.cli.progress import progress
     from builder.pipeline.verify import Tools
-    from builder.tools.registry_api import RegistryApi
     from builder.tools.stamps import Watch
     from builder.tools.wheel_index import WheelIndex
 
     watch = Watch(project, store(), files())
-    tools = Tools(watch.project, watch.store, watch.files, RegistryApi(), WheelIndex(), progress())
+    tools = Tools(watch.project, watch.store, watch.files, registry(), WheelIndex(), progress())
     return watch, tools
 
 
@@ -117,6 +109,12 @@ def engine() -> Engine:
     from builder.tools.docker import DockerEngine
 
     return DockerEngine()
+
+
+def registry() -> Registry:
+    from builder.tools.registry_api import RegistryApi
+
+    return RegistryApi()
 
 
 def wheels() -> Callable[[str], PackageIndex]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from builder.index_ports import PackageIndex
 from builder.model.values import Record, Verdict
 from builder.pipeline.check import before
 from builder.pipeline.gate import said
@@ -15,16 +16,7 @@ from builder.pipeline.prove import prove
 from builder.pipeline.recording import Recording, former_logs, last_times
 from builder.pipeline.stage import stage_patched
 from builder.pipeline.timeline import Timeline
-from builder.ports import (
-    ContextStore,
-    Engine,
-    Files,
-    GitStore,
-    PackageIndex,
-    Progress,
-    Project,
-    Records,
-)
+from builder.ports import ContextStore, Engine, Files, GitStore, Progress, Project, Records
 from builder.steps import candidate, gate_facts, gates, identity, labels, preflight
 from builder.steps.lanes import read_lane, read_lock
 

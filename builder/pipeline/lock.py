@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from builder.errors import Finding, LaneError, UsageError
+from builder.index_ports import PackageIndex, Registry
 from builder.model.lane import Dep, Lane, Source
 from builder.model.lock import Lock, LockedImage, LockedPackage, LockedSource
 from builder.model.schema import dotted, plain
 from builder.model.values import GitPin
 from builder.pipeline.depset import lock_deps
 from builder.pipeline.following import follow
-from builder.ports import Files, GitStore, PackageIndex, Progress, Project, Say, StageLine
-from builder.steps import delta, identity, resolve, unresolved
+from builder.ports import Files, GitStore, Progress, Project, Say, StageLine
+from builder.steps import bases, delta, identity, resolve, unresolved
 from builder.steps.changes import Changes, collect
 from builder.steps.image import folder_digest
 from builder.steps.lanes import LockMissing, MergeUnfinished, image_folder, read_lane, read_lock
@@ -44,6 +45,7 @@ def lock(
     files: Files,
     wheels: Callable[[str], PackageIndex],
     debs: Callable[[], PackageIndex],
+    registry: Registry,
     progress: Progress,
 ) -> LockReport:
     """Resolve a lane and write its lock; untouched when nothing changed.
@@ -97,9 +99,12 @@ def lock(
         line.done(_sources_summary(sources))
     with progress.stage("packages") as line:
         base = {
-            key: resolve.base(key, wanted, platforms, lane, project=project, files=files)
+            key: bases.resolve_base(
+                key, wanted, old.base.get(key) if old else None, platforms, lane,
+                update=key in moving, project=project, files=files, registry=registry,
+            )
             for key, wanted in sorted(lane.base.items())
-        }
+        }  # fmt: skip
         ask = (lane, old, moving, platforms)
         python = _packages("python", *ask, lambda: wheels(lane.build.python), files, line.say)
         packages = _packages("debs", *ask, debs, files, line.say)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from builder.index_ports import PackageIndex
 from builder.model.lane import Lane
 from builder.model.lock import Lock
 from builder.model.values import Archive, PatchedSource, StagedContext
 from builder.pipeline.prove import fetch_all, prove
 from builder.pipeline.timeline import Timeline
-from builder.ports import ContextStore, Files, GitStore, PackageIndex, Progress, Project
+from builder.ports import ContextStore, Files, GitStore, Progress, Project
 from builder.steps import assemble, identity, kept
 from builder.steps.lanes import image_folder, read_lane, read_lock
 from builder.steps.packages import Supplies, supply

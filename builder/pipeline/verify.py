@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from builder.errors import ImgbuildError
+from builder.index_ports import Registry, WheelIndex
 from builder.model.lock import Lock, LockedDep, LockedSource
 from builder.model.values import PatchedSource, SourceTree
 from builder.pipeline.proof import Proof
 from builder.pipeline.prove import prove
 from builder.pipeline.timeline import Timeline
-from builder.ports import Files, GitStore, Progress, Project, Registry, WheelIndex
+from builder.ports import Files, GitStore, Progress, Project
 from builder.steps import finals, identity, online, packages, preflight, staging, unresolved
 from builder.steps.lanes import LockMissing, ReadLane, read_lane, read_lock
 from builder.steps.online import Asked

@@ -6,17 +6,29 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from builder.errors import BuildError, LaneError
+from builder.errors import BuildError, LaneError, Place, ToolFailed
+from builder.index_ports import Registry
+from builder.model.lane import Base, Lane
 from builder.model.lock import LockedBase
-from builder.ports import Engine, Say
+from builder.ports import Engine, Files, Project, Say
+from builder.steps import identity
+from builder.steps.resolve import keeps
 
 _REPOSITORY = "imgbuild-base"
 _CREATED = "1980-01-01T00:00:00Z"
 _CHUNK = 1 << 20  # bytes
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh")
+
+
+class RootfsMissing(LaneError):
+    code = "rootfs-missing"
+
+
+class BaseUnresolved(LaneError):
+    code = "base-unresolved"
 
 
 class BaseUnlocked(LaneError):
@@ -27,6 +39,79 @@ class BaseDiffers(BuildError):
     """The engine's image is not the locked root file system."""
 
     code = "base-differs"
+
+
+def resolve_base(
+    name: str,
+    wanted: Base,
+    old: LockedBase | None,
+    platforms: Sequence[str],
+    lane: Lane,
+    *,
+    update: bool,
+    project: Project,
+    files: Files,
+    registry: Registry,
+) -> LockedBase:
+    """Lock a base: the digest that `ref` names, the one behind its tag for each platform, or the
+    sha256 of the rootfs tar.
+
+    A tag is asked of its registry once; the lock keeps what it meant then until `update`.
+    Raises: RootfsMissing, BaseUnresolved.
+    """
+    place = Place(lane.path, key=("base", name))
+    if wanted.rootfs is not None:
+        digests = dict.fromkeys(platforms, _rootfs(name, wanted, place, project, files))
+    elif (ref := wanted.ref or "") and "@sha256:" in ref:
+        digests = dict.fromkeys(platforms, ref.partition("@")[2])
+    elif (
+        old is not None
+        and set(platforms) <= old.platforms.keys()
+        and keeps(wanted, old, update=update)
+    ):
+        digests = {platform: old.platforms[platform] for platform in platforms}
+    else:
+        digests = _behind_tag(name, ref, platforms, place, registry)
+    return LockedBase(identity.intent(wanted), digests, wanted.ref)
+
+
+def _rootfs(name: str, wanted: Base, place: Place, project: Project, files: Files) -> str:
+    assert wanted.rootfs is not None
+    path = project.root / wanted.rootfs
+    if not path.is_file():
+        raise RootfsMissing(
+            f"base {name}: there is no {wanted.rootfs}",
+            hint=f"make it: {wanted.made_by}" if wanted.made_by else "put the tar there",
+            place=place,
+        )
+    return files.put(path)[0]
+
+
+def _behind_tag(
+    name: str, ref: str, platforms: Sequence[str], place: Place, registry: Registry
+) -> dict[str, str]:
+    by_hand = (
+        f'or pin the digest in the lane: ref = "{ref}@sha256:…" '
+        f"(docker buildx imagetools inspect {ref} shows it)"
+    )
+    try:
+        found = registry.digests(ref)
+    except ToolFailed as error:
+        what = error.findings[0].what
+        unknown = error.code == "manifest-unknown"
+        raise BaseUnresolved(
+            f"base {name}: the digest of {ref} was not found: {what}",
+            hint=f"{'name another tag' if unknown else 'lock again when it answers'}, {by_hand}",
+            place=place,
+        ) from error
+    if missing := [platform for platform in platforms if platform not in found]:
+        there = ", ".join(sorted(p for p in found if "unknown" not in p))
+        raise BaseUnresolved(
+            f"base {name}: {ref} has nothing for {', '.join(missing)}, only for {there or 'none'}",
+            hint="name another tag, or change platforms in the lane",
+            place=place,
+        )
+    return {platform: found[platform] for platform in platforms}
 
 
 def base_reference(name: str, locked: LockedBase, platform: str) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from builder.errors import Finding, ImgbuildError, Place
+from builder.index_ports import Registry, WheelIndex
 from builder.model.lock import Lock
-from builder.ports import Registry, Say, WheelIndex
+from builder.ports import Say
 
 
 @dataclass(frozen=True, slots=True)

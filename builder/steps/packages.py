@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from builder.errors import Place, SourceError
+from builder.index_ports import PackageIndex
 from builder.model.lane import Lane
 from builder.model.lock import Lock, LockedFile, LockedPackage
-from builder.ports import Files, PackageIndex, Project, Say
+from builder.ports import Files, Project, Say
 
 T = TypeVar("T")
 

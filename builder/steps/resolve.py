@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from builder.errors import Finding, LaneError, Place
-from builder.model.lane import Base, Dep, Lane, Source
+from builder.errors import Finding, Place
+from builder.index_ports import PackageIndex
+from builder.model.lane import Dep, Lane, Source
 from builder.model.lock import (
     Final,
-    LockedBase,
     LockedDep,
     LockedDepsArchive,
     LockedFile,
@@ -24,17 +24,9 @@ from builder.model.lock import (
     LockedSubmodule,
 )
 from builder.model.values import GitPin, SourceTree
-from builder.ports import Files, GitStore, PackageIndex, Project, Say
+from builder.ports import Files, GitStore, Project, Say
 from builder.steps import identity, patches, published, replay, staging, trees
 from builder.steps.sources import resolve_submodules, source_urls
-
-
-class RootfsMissing(LaneError):
-    code = "rootfs-missing"
-
-
-class BaseUnresolved(LaneError):
-    code = "base-unresolved"
 
 
 class Locked(Protocol):
@@ -153,35 +145,6 @@ def deps_archive(
     return LockedDepsArchive(
         staging.deps_archive(staging.deps_trees(deps), store=store, files=files).sha256
     )
-
-
-def base(
-    name: str, wanted: Base, platforms: Sequence[str], lane: Lane, *, project: Project, files: Files
-) -> LockedBase:
-    """Lock a base: the digest behind `name@sha256:…`, or the sha256 of the rootfs tar.
-
-    Raises: RootfsMissing, BaseUnresolved.
-    """
-    place = Place(lane.path, key=("base", name))
-    if wanted.rootfs is not None:
-        path = project.root / wanted.rootfs
-        if not path.is_file():
-            raise RootfsMissing(
-                f"base {name}: there is no {wanted.rootfs}",
-                hint=f"make it: {wanted.made_by}" if wanted.made_by else "put the tar there",
-                place=place,
-            )
-        digest, _ = files.put(path)
-    elif wanted.ref is not None and "@sha256:" in wanted.ref:
-        digest = wanted.ref.partition("@")[2]
-    else:
-        raise BaseUnresolved(
-            f"base {name}: {wanted.ref} names no digest",
-            hint=f'pin it in the lane: ref = "{wanted.ref}@sha256:…" '
-            f"(docker buildx imagetools inspect {wanted.ref} shows it)",
-            place=place,
-        )
-    return LockedBase(identity.intent(wanted), dict.fromkeys(platforms, digest), wanted.ref)
 
 
 def package(

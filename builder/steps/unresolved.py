@@ -65,12 +65,8 @@ def unresolved(lane: Lane, *, project: Project) -> Iterator[Finding]:
             yield from wrong.findings
     for name, base in sorted(lane.base.items()):
         if base.ref is not None and "@sha256:" not in base.ref:
-            yield Finding(
-                Unresolved.code,
-                f"base.{name} lacks: digest of {base.ref}",
-                f"docker buildx imagetools inspect {base.ref} shows it; pin it in the lane",
-                place=Place(lane.path, key=("base", name, "ref")),
-            )
+            lacking = [f"digest of {base.ref} for {' and '.join(lane.platforms)}"]
+            yield _finding(lane, ("base", name), lacking, "asks its registry")
         elif base.rootfs is not None:
             yield _finding(lane, ("base", name), ["sha256"], f"reads {base.rootfs}")
     for kind, packages in (("python", lane.python), ("debs", lane.debs)):

@@ -1,13 +1,17 @@
-"""Ask an OCI registry whether it serves a manifest, by digest, without Docker.
+"""Ask an OCI registry for manifests, without Docker.
 
-The distribution specification's HEAD, with the anonymous token that a registry offers. No
-credentials are read: what only a login reaches is said to be unchecked.
+The distribution specification's HEAD and GET, with the anonymous token that a registry offers.
+No credentials are read: what only a login reaches is said to be unchecked.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from builder.errors import ToolFailed
@@ -15,17 +19,20 @@ from builder.errors import ToolFailed
 if TYPE_CHECKING:
     import requests
 
-_ACCEPT = ", ".join(
-    (
-        "application/vnd.oci.image.index.v1+json",
-        "application/vnd.oci.image.manifest.v1+json",
-        "application/vnd.docker.distribution.manifest.list.v2+json",
-        "application/vnd.docker.distribution.manifest.v2+json",
-    )
+_INDEXES = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
 )
+_MANIFESTS = (
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+)
+_ACCEPT = ", ".join((*_INDEXES, *_MANIFESTS))
+_MANIFEST_BYTES = 4 << 20  # what the specification asks registries to take at least
 _LIMITS_S = (5.0, 15.0)  # to connect, between two bytes
 _TOKEN_BYTES = 1 << 16
 _CHALLENGE = re.compile(r'([a-zA-Z_]+)="([^"]*)"')
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -35,26 +42,30 @@ class RegistryUnreachable(ToolFailed):
     code = "registry-unreachable"
 
 
+class ManifestUnknown(ToolFailed):
+    """The registry has nothing by that name."""
+
+    code = "manifest-unknown"
+
+
 class RegistryApi:
-    """Implements ports.Registry."""
+    """Implements index_ports.Registry."""
+
+    def digests(self, ref: str) -> Mapping[str, str]:
+        """The manifest digest of each platform. Raises: RegistryUnreachable, ManifestUnknown."""
+        host, repository = place(ref)
+        with _asking(host, repository) as asking:
+            digest, held = asking.manifest(reference(ref))
+            if held.get("mediaType") in _INDEXES or "manifests" in held:
+                return _of_index(held)
+            config = asking.blob(held["config"]["digest"])
+            return {_platform(config): digest}
 
     def serves(self, ref: str, digest: str) -> bool:
         """Whether the registry of `ref` has the manifest. Raises: RegistryUnreachable."""
-        import requests
-
         host, repository = place(ref)
-        scheme = "http" if host.partition(":")[0] in _LOOPBACK else "https"
-        url = f"{scheme}://{host}/v2/{repository}/manifests/{digest}"
-        try:
-            with requests.Session() as session:
-                session.max_redirects = 5
-                answer = _head(session, url, {})
-                if answer.status_code == 401:
-                    token = _token(session, answer.headers.get("WWW-Authenticate", ""), repository)
-                    answer = _head(session, url, {"Authorization": f"Bearer {token}"})
-        except (requests.RequestException, ValueError) as error:
-            raise RegistryUnreachable(f"{host} does not answer: {_words(error)}") from error
-        return _judged(answer, host, digest)
+        with _asking(host, repository) as asking:
+            return _judged(asking.answer("HEAD", f"manifests/{digest}"), host, digest)
 
 
 def place(ref: str) -> tuple[str, str]:
@@ -71,10 +82,93 @@ def place(ref: str) -> tuple[str, str]:
     return host, f"{folder}/{last}" if folder else last
 
 
-def _head(session: requests.Session, url: str, headers: dict[str, str]) -> requests.Response:
-    return session.head(
-        url, headers={"Accept": _ACCEPT, **headers}, timeout=_LIMITS_S, allow_redirects=True
-    )
+def reference(ref: str) -> str:
+    """The digest or the tag of a reference, as Docker reads it."""
+    name, _, digest = ref.partition("@")
+    return digest or name.rpartition("/")[2].partition(":")[2] or "latest"
+
+
+class _Asking:
+    """One repository of one registry, with the token that it gave."""
+
+    def __init__(self, session: requests.Session, host: str, repository: str) -> None:
+        scheme = "http" if host.partition(":")[0] in _LOOPBACK else "https"
+        self._url = f"{scheme}://{host}/v2/{repository}"
+        self._session, self._host, self._repository = session, host, repository
+        self._headers = {"Accept": _ACCEPT}
+
+    def answer(self, method: str, path: str) -> requests.Response:
+        """The answer to a request, asked once more with a token where one is wanted."""
+        answer = self._sent(method, path)
+        if answer.status_code == 401 and "Authorization" not in self._headers:
+            challenge = answer.headers.get("WWW-Authenticate", "")
+            token = _token(self._session, challenge, self._repository)
+            self._headers["Authorization"] = f"Bearer {token}"
+            answer = self._sent(method, path)
+        return answer
+
+    def manifest(self, name: str) -> tuple[str, Mapping[str, Any]]:
+        """The digest and the content behind a tag or a digest. Raises: ManifestUnknown."""
+        answer = self.answer("GET", f"manifests/{name}")
+        if answer.status_code == 404:
+            raise ManifestUnknown(f"{self._host} has no {self._repository}:{name}")
+        return self._read(answer, name if name.startswith("sha256:") else None)
+
+    def blob(self, digest: str) -> Mapping[str, Any]:
+        """A JSON blob by its digest."""
+        if not _DIGEST.fullmatch(digest):
+            raise ValueError("its manifest names no config")
+        return self._read(self.answer("GET", f"blobs/{digest}"), digest)[1]
+
+    def _sent(self, method: str, path: str) -> requests.Response:
+        return self._session.request(
+            method, f"{self._url}/{path}",
+            headers=self._headers, timeout=_LIMITS_S, allow_redirects=True, stream=True,
+        )  # fmt: skip
+
+    def _read(self, answer: requests.Response, digest: str | None) -> tuple[str, Mapping[str, Any]]:
+        if answer.status_code != 200:
+            raise RegistryUnreachable(f"{self._host} answers {answer.status_code}")
+        body = answer.raw.read(_MANIFEST_BYTES + 1, decode_content=True)
+        if len(body) > _MANIFEST_BYTES:
+            raise ValueError("a manifest of more than 4 MiB")
+        found = f"sha256:{hashlib.sha256(body).hexdigest()}"
+        if digest is not None and found != digest:
+            raise ValueError(f"it gives other bytes for {digest:.19}…")
+        held = json.loads(body)
+        if not isinstance(held, dict):
+            raise ValueError("no manifest")
+        return found, held
+
+
+@contextmanager
+def _asking(host: str, repository: str) -> Iterator[_Asking]:
+    """Raises: RegistryUnreachable, for whatever the registry answers that nobody can read."""
+    import requests
+
+    try:
+        with requests.Session() as session:
+            session.max_redirects = 5
+            yield _Asking(session, host, repository)
+    except (requests.RequestException, ValueError, LookupError, TypeError) as error:
+        raise RegistryUnreachable(f"{host} does not answer: {_words(error)}") from error
+
+
+def _of_index(held: Mapping[str, Any]) -> Mapping[str, str]:
+    """Digest by platform; of two variants of one, the first, which is what Docker takes."""
+    found: dict[str, str] = {}
+    for entry in held["manifests"]:
+        digest = entry["digest"]
+        if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+            raise ValueError("its index names no digests")
+        found.setdefault(_platform(entry.get("platform", {})), digest)
+    return found
+
+
+def _platform(facts: object) -> str:
+    if not isinstance(facts, dict):
+        raise ValueError("it says nothing of platforms")
+    return f"{facts.get('os', 'unknown')}/{facts.get('architecture', 'unknown')}"
 
 
 def _token(session: requests.Session, challenge: str, repository: str) -> str:
@@ -91,8 +185,6 @@ def _token(session: requests.Session, challenge: str, repository: str) -> str:
     answer = session.get(words["realm"], params=asked, timeout=_LIMITS_S, stream=True)
     if answer.status_code != 200:
         raise ValueError(f"its token service answers {answer.status_code}")
-    import json
-
     held = json.loads(answer.raw.read(_TOKEN_BYTES, decode_content=True))
     token = held.get("token") or held.get("access_token") if isinstance(held, dict) else None
     if not isinstance(token, str) or not re.fullmatch(r"[!-~]+", token):

@@ -22,6 +22,7 @@ from builder.steps.lanes import read_lane, read_lock
 from builder.tools.files import FileStore
 from builder.tools.git_store import Store
 from builder.tools.project import ProjectFolder
+from builder.tools.registry_api import RegistryApi
 from tests.integration.repositories import Content, Repo
 
 DECLARE = """
@@ -103,7 +104,7 @@ class Place:
     def lock(self, name: str = "plain", *update: str) -> Lock:
         return lock(
             name, update=frozenset(update) or None, host="linux/amd64", project=self.project,
-            store=self.store, files=self.files, wheels=_none, debs=_none,
+            store=self.store, files=self.files, wheels=_none, debs=_none, registry=RegistryApi(),
             progress=PlainProgress(io.StringIO()),
         ).lock  # fmt: skip
 

@@ -19,6 +19,7 @@ from builder.pipeline.lock import lock
 from builder.tools.files import FileStore
 from builder.tools.git_store import Store
 from builder.tools.project import ProjectFolder
+from builder.tools.registry_api import RegistryApi
 from tests.integration.repositories import Content, Repo
 
 LINES = "".join(f"line {n}\n" for n in range(1, 41))
@@ -55,7 +56,15 @@ class Place:
         after = five.replace("line 30\n", "LINE 30\n")
         self.patch("0002-thirty.patch", {"a.cu": five}, {"a.cu": after})
         self.write("patches/kern/gb10/series", "0001-five.patch\n0002-thirty.patch -p1\n")
-        lock("plain", update=None, host="linux/amd64", wheels=_none, debs=_none, **self.tools)
+        lock(
+            "plain",
+            update=None,
+            host="linux/amd64",
+            wheels=_none,
+            debs=_none,
+            registry=RegistryApi(),
+            **self.tools,
+        )
 
     @property
     def tools(self) -> dict[str, Any]:

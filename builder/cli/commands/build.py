@@ -46,7 +46,10 @@ def command(
         shown = progress.progress()
         tools = wiring.sources(project)
         if relock:
-            lock(lane, update=None, host=wiring.host_platform(), progress=shown, **tools)
+            lock(
+                lane, update=None, host=wiring.host_platform(),
+                progress=shown, registry=wiring.registry(), **tools,
+            )  # fmt: skip
         record = build(
             lane,
             Options(platform, no_cache, force),

@@ -36,6 +36,7 @@ def command(folder: Path, lane: str, names: tuple[str, ...], update: bool, as_js
             update=frozenset(names) if update else None,
             host=wiring.host_platform(),
             progress=progress.progress(),
+            registry=wiring.registry(),
             **wiring.sources(project),
         )
     _show(report, as_json=as_json)
