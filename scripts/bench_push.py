@@ -3,8 +3,10 @@
 
     scripts/bench_push.py [--nodes 1] [--mbit N] [--rounds 3] [--store classic] [--ways a,b]
 
-Seconds and megabytes for a first push, a changed layer and nothing new; the ratios are to
-`docker save | ssh docker load` in the same run.
+Seconds and megabytes for a first push, a changed layer and nothing new, and the peak memory of
+imgbuild's largest process; the ratios are to `docker save | ssh docker load`
+in the same run. Ways: save, skopeo, registry, pussh (bench_peers.py), imgbuild, and imgbuild's own
+transports zstd, plain, pull.
 """
 
 from __future__ import annotations
@@ -18,20 +20,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from scripts import bench_peers  # noqa: E402
 from tests.fleet import images  # noqa: E402
-from tests.fleet.fleet import Fleet, Node, fleet, missing  # noqa: E402
+from tests.fleet.fleet import Fleet, fleet, missing  # noqa: E402
 from tests.fleet.images import Layer  # noqa: E402
 
 MB = 1_000_000
 LAYERS = [Layer(size * MB, i) for i, size in enumerate((80, 300, 5, 250, 150, 200, 65, 50))]
 CHANGED = [*LAYERS[:7], Layer(50 * MB, 99)]
-TAG = "fleet:local"
+TAG = bench_peers.TAG
 Row = dict[str, str | float | int]
 Way = Callable[[Fleet], None]
 
@@ -55,23 +57,52 @@ def push(
         if mbit is not None:
             made.network.uplink(mbit)
         for name in ways.split(","):
-            found: dict[str, list[tuple[float, int]]] = {}
-            for _ in range(rounds):
-                for node in made.nodes:
-                    node.engine.empty()
-                for case, data in (("first", first), ("changed", changed), ("nothing", changed)):
-                    images.load(made.source, data)
-                    found.setdefault(case, []).append(_measured(WAYS[name], made))
-                _check(made)
+            if package := bench_peers.lacking(name):
+                raise RuntimeError(f"{name} needs a package: apt-get install {package}")
+            try:
+                found = _rounds(name, rounds, made, first, changed)
+            except RuntimeError as failed:
+                print(f"{name}: {failed}", file=sys.stderr)
+                continue
+            finally:
+                bench_peers.forget(made)
             for case, pairs in found.items():
                 rows.append({
                     "bench": "push", "way": name, "case": case, "nodes": nodes,
                     "mbit": mbit or 0, "store": store,
                     "seconds": round(statistics.median(s for s, _ in pairs), 2),
                     "megabytes": round(statistics.median(b for _, b in pairs) / MB, 1),
+                    "peak": round(max(_peak, default=0) / MB),
                 })  # fmt: skip
                 print(table(rows[-1:], rows), file=sys.stderr)
     return rows
+
+
+def _rounds(
+    name: str, rounds: int, made: Fleet, first: bytes, changed: bytes
+) -> dict[str, list[tuple[float, int]]]:
+    """Seconds and bytes of each round, by case. Raises: RuntimeError, when the way fails."""
+    found: dict[str, list[tuple[float, int]]] = {}
+    _peak.clear()
+    for _ in range(rounds):
+        for engine in (made.source, *(node.engine for node in made.nodes)):
+            engine.empty()
+        bench_peers.ready(made, name)
+        for case, data in (("first", first), ("changed", changed), ("nothing", changed)):
+            images.load(made.source, data)
+            found.setdefault(case, []).append(_measured(WAYS[name], made))
+        _check(made)
+    return found
+
+
+# A process of its own, since Linux counts the memory of whoever started a program as its.
+_MEASURE = """\
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:], check=False).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+sys.exit(code)
+"""
+_peak: list[int] = []  # bytes; of the largest process of each run of imgbuild
 
 
 def _measured(way: Way, made: Fleet) -> tuple[float, int]:
@@ -92,41 +123,31 @@ def imgbuild(made: Fleet, *words: str) -> None:
            "IMGBUILD_STATE": str(made.data / "state"),
            "IMGBUILD_NODES": str(made.data / "nodes.toml")}  # fmt: skip
     names = ",".join(n.name for n in made.nodes)
-    argv = [str(ROOT / ".venv/bin/imgbuild"), "-C", str(ROOT), "push", "--nodes", names, *words]
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    argv = [
+        str(ROOT / ".venv/bin/imgbuild"),
+        "-C",
+        str(ROOT),
+        "push",
+        TAG,
+        "--nodes",
+        names,
+        *words,
+    ]
+    done = subprocess.run([sys.executable, "-c", _MEASURE, *argv], env=env, capture_output=True,
+                          text=True, check=False)  # fmt: skip
+    *said, peak = done.stderr.splitlines()
     if done.returncode:
-        raise RuntimeError(done.stdout + done.stderr)
+        raise RuntimeError(done.stdout + "\n".join(said))
     if os.environ.get("BENCH_SHOW"):
-        print(done.stderr, done.stdout, file=sys.stderr)
-
-
-def save_load(made: Fleet) -> None:
-    def one(node: Node) -> None:
-        _shell(f"docker save {TAG} | ssh -F {made.ssh_config} {node.name} docker load -q", made)
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(one, made.nodes))
-
-
-def skopeo(made: Fleet) -> None:
-    def one(node: Node) -> None:
-        _shell(
-            f"skopeo copy -q --src-daemon-host {made.source.socket} --dest-daemon-host "
-            f"{node.engine.socket} docker-daemon:{TAG} docker-daemon:{TAG}", made,
-        )  # fmt: skip
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(one, made.nodes))
-
-
-def _shell(words: str, made: Fleet) -> None:
-    subprocess.run(["bash", "-o", "pipefail", "-c", words], env=made.source.env, check=True,
-                   capture_output=True)  # fmt: skip
+        print(*said, done.stdout, sep="\n", file=sys.stderr)
+    _peak.append(int(peak) * 1024)
 
 
 WAYS: Mapping[str, Way] = {
-    "save": save_load,
-    "skopeo": skopeo,
+    "save": bench_peers.save_load,
+    "skopeo": bench_peers.skopeo,
+    "registry": bench_peers.registry,
+    "pussh": bench_peers.pussh,
     "imgbuild": imgbuild,
     "zstd": lambda made: imgbuild(made, "--compress", "zstd", "--transport", "load"),
     "plain": lambda made: imgbuild(made, "--compress", "none", "--transport", "load"),
@@ -141,6 +162,8 @@ def table(shown: list[Row], rows: list[Row]) -> str:
         line = (f"{row['way']:9} {row['case']:8} {row['nodes']} nodes {row['store']} "
                 f"{row['mbit'] or 'full'} Mbit {row['seconds']:7.2f} s "
                 f"{row['megabytes']:8.1f} MB")  # fmt: skip
+        if row["peak"]:
+            line += f"   {row['peak']} MB of memory at most"
         if (other := base.get(row["case"])) is not None and other is not row:
             line += f"   {float(other['seconds']) / float(row['seconds']):5.1f} times as fast"
         lines.append(line)
