@@ -136,8 +136,8 @@ class LockedDepsArchive:
 class Lock:
     lock_version: Literal[1]
     image: LockedImage
-    sources: Mapping[Name, LockedSource]
-    base: Mapping[Name, LockedBase]
+    sources: Mapping[Name, LockedSource] = field(default_factory=dict)
+    base: Mapping[Name, LockedBase] = field(default_factory=dict)
     deps: Mapping[Name, LockedDep] = field(default_factory=dict)
     deps_archive: LockedDepsArchive | None = None
     python: Mapping[Name, LockedPackage] = field(default_factory=dict)

@@ -27,18 +27,16 @@ class Followed:
 def follow(
     lane: Lane, old: Lock | None, pins: Pins, moving: frozenset[str], *, store: GitStore, say: Say
 ) -> Followed:
-    """Ask for what is locked anew; what is kept stays as it was. Raises: Imposter, of all."""
+    """Ask of what is new, and of what could not be told before. Raises: Imposter, of all."""
     refs: dict[tuple[str, str], str | None] = {}
     warnings, wrong = list[Finding](), list[Finding]()
     for kind, entries in pins.items():
         for name, pinned in entries.items():
             wanted: Source | Dep = getattr(lane, kind)[name]
             former = getattr(old, kind).get(name) if old else None
-            if former is not None and resolve.keeps(wanted, former, update=name in moving):
-                refs[kind, name] = former.reachable_from
-                continue
-            taken = wanted.commit is None or (name in moving and pinned.ref)  # from the ref
-            if taken or (former is not None and _was_reached(former, pinned)):
+            kept = resolve.keeps(wanted, former, update=name in moving)
+            taken = not kept and (wanted.commit is None or name in moving)  # from the ref
+            if (taken and pinned.ref) or (former is not None and _was_reached(former, pinned)):
                 refs[kind, name] = pinned.ref
             else:
                 place = Place(lane.path, key=(kind, name))
@@ -49,7 +47,7 @@ def follow(
                     warnings += [warning] if warning else []
                 except Imposter as imposter:
                     wrong += imposter.findings
-            if isinstance(wanted, Source):
+            if isinstance(wanted, Source) and not kept:
                 warnings += pulls.moved(pinned, wanted, lane=lane.path, store=store)
     if wrong:
         raise Imposter.of(wrong)

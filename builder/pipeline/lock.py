@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from builder.errors import Finding, LaneError, UsageError
+from builder.errors import Finding, LaneError, Place, UsageError
 from builder.index_ports import PackageIndex, Registry
 from builder.model.lane import Dep, Lane, Source
-from builder.model.lock import Lock, LockedImage, LockedPackage, LockedSource
+from builder.model.lock import Lock, LockedDep, LockedImage, LockedPackage, LockedSource
 from builder.model.schema import dotted, plain
 from builder.model.values import GitPin
 from builder.pipeline.depset import lock_deps
@@ -18,7 +18,7 @@ from builder.ports import Files, GitStore, Progress, Project, Say, StageLine
 from builder.steps import bases, delta, identity, resolve, unresolved
 from builder.steps.changes import Changes, collect
 from builder.steps.image import folder_digest
-from builder.steps.lanes import LockMissing, MergeUnfinished, image_folder, read_lane, read_lock
+from builder.steps.lanes import LockMissing, image_folder, read_lane, read_lock
 from builder.tools.toml import lock_text, with_commit
 
 S = TypeVar("S", Source, Dep)
@@ -59,7 +59,7 @@ def lock(
         raise LaneError.of(obstacles)
     moving = _moving(lane, update)
     progress.title(f"{lane.name} · {_counted(lane)}")
-    old = _older(lane, progress)
+    old = _older(lane)
     platforms = [host if p == "host" else p for p in lane.platforms]
 
     tables: Mapping[str, Mapping[str, Source | Dep]]
@@ -95,6 +95,8 @@ def lock(
             lane, old, sources, pins["deps"], followed.refs, moving,
             project=project, store=store, files=files, say=line.say,
         )  # fmt: skip
+        if old is not None and (wrong := [*_edited(lane, old, sources, deps, moving)]):
+            raise resolve.LockEdited.of(wrong)
         archive = resolve.deps_archive(deps, store=store, files=files)
         line.done(_sources_summary(sources))
     with progress.stage("packages") as line:
@@ -141,15 +143,11 @@ def _moving(lane: Lane, update: frozenset[str] | None) -> frozenset[str]:
     return update or known
 
 
-def _older(lane: Lane, progress: Progress) -> Lock | None:
+def _older(lane: Lane) -> Lock | None:
+    """What is locked. One that cannot be read is an error: its pins would be lost."""
     try:
         return read_lock(lane, whole=False)
     except LockMissing:
-        return None
-    except MergeUnfinished:
-        raise  # its pins are not lost
-    except LaneError as bad:
-        progress.note(f"the lock cannot be read and is written anew: {bad}")
         return None
 
 
@@ -209,6 +207,24 @@ def _kept(
     """The older lock's entry when it stays."""
     former = old.sources.get(key) if old else None
     return former if resolve.keeps(wanted, former, update=key in moving) else None
+
+
+def _edited(
+    lane: Lane,
+    old: Lock,
+    sources: Mapping[str, LockedSource],
+    deps: Mapping[str, LockedDep],
+    moving: frozenset[str],
+) -> Iterator[Finding]:
+    """What the older lock says of kept entries, and their commits do not."""
+    every: Mapping[str, Mapping[str, LockedSource | LockedDep]]
+    every = {"sources": sources, "deps": deps}
+    for kind, entries in every.items():
+        for name, new in sorted(entries.items()):
+            former = getattr(old, kind).get(name)
+            if former is not None and former.intent == new.intent and name not in moving:
+                place = Place(lane.path.with_suffix(".lock"), key=(kind, name))
+                yield from resolve.edited(former, new, place)
 
 
 def _write(

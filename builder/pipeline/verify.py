@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from builder.errors import ImgbuildError
+from builder.errors import ImgbuildError, SourceError
 from builder.index_ports import Registry, WheelIndex
 from builder.model.lock import Lock, LockedDep, LockedSource
 from builder.model.values import PatchedSource, SourceTree
@@ -16,7 +16,16 @@ from builder.pipeline.proof import Proof
 from builder.pipeline.prove import prove
 from builder.pipeline.timeline import Timeline
 from builder.ports import Files, GitStore, Progress, Project
-from builder.steps import finals, identity, online, packages, preflight, staging, unresolved
+from builder.steps import (
+    ancestry,
+    finals,
+    identity,
+    online,
+    packages,
+    preflight,
+    staging,
+    unresolved,
+)
 from builder.steps.lanes import LockMissing, ReadLane, read_lane, read_lock
 from builder.steps.online import Asked
 from builder.steps.trees import source_tree
@@ -74,9 +83,18 @@ def _prove(
         lane, lock, project=tools.project, store=store, files=files, timeline=timeline,
         offline=offline, deep=deep,
     )  # fmt: skip
+    if deep and not offline:
+        with timeline.stage("history") as line:
+            wrong, unknown = ancestry.prove(
+                lane, lock, root=tools.project.root, store=store, say=line.say
+            )
+            if wrong:
+                raise SourceError.of(wrong)
+            line.done("refs reach the commits, merge bases are the real ones")
+        yield from unknown
     with timeline.stage("archives") as line:
-        if wrong := [*finals.findings(lane, lock, patched, store=store, files=tools.files)]:
-            raise finals.ArchiveMismatch.of(wrong)
+        if other := [*finals.findings(lane, lock, patched, store=store, files=tools.files)]:
+            raise finals.ArchiveMismatch.of(other)
         line.done("their digests follow from the trees")
     with timeline.stage("preflight") as line:
         report = preflight.Preflight()
@@ -105,7 +123,7 @@ def _by_delta(patched: Mapping[str, PatchedSource]) -> Iterator[str]:
             numbers = ", ".join(map(str, done.by_delta))
             yield (
                 f"{name}: pull request {numbers} was not merged again: the locked delta gave the "
-                "tree (--deep merges over several bases; a head that is gone cannot be merged)"
+                "tree (over several merge bases --deep merges again; a head that is gone cannot be)"
             )
 
 

@@ -59,6 +59,8 @@ def _edited(wanted: Entry, locked: Any) -> Iterator[tuple[str, str]]:
             yield "commit", "the lane's"
         if isinstance(wanted, Dep) and locked.into != wanted.into:
             yield "into", "the lane's"
+        if locked.reachable_from not in (None, wanted.track.ref):
+            yield "reachable-from", "the ref that the lane tracks"
     elif isinstance(wanted, Base):
         digest = (wanted.ref or "").partition("@")[2]
         if locked.ref != wanted.ref:

@@ -18,6 +18,7 @@ from builder.model.schema import Reader
 from builder.ports import Project
 from builder.steps import gates, pulls
 from builder.steps.gates import Gate, LaneFacts
+from builder.steps.hints import restoring
 from builder.steps.runtime_compile import of_runtime_compile
 
 
@@ -144,7 +145,7 @@ def lock_of(
     raw = _toml(text, path, LockInvalid) if isinstance(text, bytes) else text
     lock = reader.read(Lock, raw)
     if lock is None or reader.findings:
-        raise LockInvalid.of(_with_hint(reader.findings, f"write it anew: imgbuild lock {lane}"))
+        raise LockInvalid.of(_with_hint(reader.findings, restoring(lane)))
     if whole and lock.deps and lock.deps_archive is None:
         raise MergeUnfinished(
             "the digest of the deps tarball is missing: a merge joined deps of both sides",

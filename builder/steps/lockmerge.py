@@ -46,7 +46,7 @@ class Merged:
     @property
     def table(self) -> Table:
         """The merged entries as the table of a lock."""
-        found: dict[str, Any] = {"base": {}, "sources": {}}  # a lock has both, be they empty
+        found: dict[str, Any] = {}
         for key, value in sorted(self.entries.items()):
             if len(key) == 1:
                 found[key[0]] = value

@@ -18,6 +18,7 @@ from builder.model.merges import ComposedTree
 from builder.model.values import GitPin
 from builder.ports import Files, GitStore, Project, Say
 from builder.steps import compose, delta, pulls
+from builder.steps.hints import restoring
 from builder.steps.sources import source_urls
 
 FORMAT = "imgbuild merge 1"
@@ -189,8 +190,17 @@ class _Replay:
             place=Place(self.place.file, key=(*self.place.key, "compose", i, "result-tree")),
         )
 
+    def _no_parent(self, commit: str, base: str) -> ComposeDrift:
+        return ComposeDrift(
+            f"{self.name}: {base:.12} is not the parent of the picked commit {commit:.12}",
+            hint=restoring(self.place.file.stem),
+            place=Place(self.place.file, key=(*self.place.key, "compose")),
+        )
+
     def _three_trees(self, pull: LockedCompose, tree: str) -> str:
         for commit, base in zip(pulls.merged(pull), pull.merge_base, strict=True):
+            if pull.commits and base not in self.store.commit(commit).parents:
+                raise self._no_parent(commit, base)
             before, after = (self.store.commit(name).tree for name in (base, commit))
             merged = self.store.merge(before, tree, after)
             tree = merged.tree

@@ -6,11 +6,11 @@ from a pin (trees, digests, patch states) is computed anew each time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from builder.errors import Finding, Place
+from builder.errors import Finding, LaneError, Place
 from builder.index_ports import PackageIndex
 from builder.model.lane import Dep, Lane, Source
 from builder.model.lock import (
@@ -26,7 +26,14 @@ from builder.model.lock import (
 from builder.model.values import GitPin, SourceTree
 from builder.ports import Files, GitStore, Project, Say
 from builder.steps import identity, patches, published, replay, staging, trees
+from builder.steps.hints import restoring
 from builder.steps.sources import resolve_submodules, source_urls
+
+
+class LockEdited(LaneError):
+    """Values of a lock that do not follow from the commit that stands beside them."""
+
+    code = "lock-edited"
 
 
 class Locked(Protocol):
@@ -172,6 +179,24 @@ def package(
             digest, kept = files.put(path)
             locked[platform] = LockedFile(path.name, digest, kept.stat().st_size)
     return LockedPackage(identity.intent(table), name, version, locked)
+
+
+def edited(
+    old: LockedSource | LockedDep, new: LockedSource | LockedDep, place: Place
+) -> Iterator[Finding]:
+    """What an older lock's entry says otherwise of its own commit: a hand wrote it.
+
+    To lock it again would make good what somebody slipped in. `place` is its table.
+    """
+    if old.commit != new.commit:
+        return
+    for key in ("tree", "time", "submodules"):
+        if getattr(old, key) != getattr(new, key):
+            yield Finding(
+                LockEdited.code, f"{place.key[-1]}: the lock's {key} does not follow from its "
+                "commit: it was edited", restoring(place.file.stem),
+                place=Place(place.file, key=(*place.key, key)),
+            )  # fmt: skip
 
 
 def twice(packages: Mapping[str, LockedPackage], lane: Lane, kind: str) -> list[Finding]:

@@ -11,12 +11,13 @@ from builder.model.lock import Lock, LockedDep, LockedSource, LockedSubmodule
 from builder.model.values import GitPin, SourceTree, VerifiedSource
 from builder.ports import Files, GitStore, Say
 from builder.steps import staging, trees
-from builder.steps.submodules import absolute, relative, resolve_submodules
+from builder.steps.hints import restoring
+from builder.steps.submodules import absolute, given_urls, relative, resolve_submodules
 from builder.steps.trees import source_tree
 
 __all__ = [
-    "CommitMissing", "ContentMismatch", "SourceMismatch", "TreeMismatch", "composed", "pins",
-    "resolve_submodules", "source_tree", "source_urls", "verify",
+    "CommitMissing", "ContentMismatch", "SourceMismatch", "TreeMismatch", "composed", "lane_entry",
+    "pins", "resolve_submodules", "source_tree", "source_urls", "verify",
 ]  # fmt: skip
 
 
@@ -52,7 +53,7 @@ def pins(lane: Lane, lock: Lock, *, root: Path) -> tuple[GitPin, ...]:
     for name, source in lock.sources.items():
         found += _pins_of(name, source, lane.sources.get(name), root)
     for name, dep in lock.deps.items():
-        found += _pins_of(name, dep, _wanted(name, dep, lane), root)
+        found += _pins_of(name, dep, lane_entry(name, dep, lane), root)
     merged: dict[str, GitPin] = {}
     for pin in sorted(found, key=lambda pin: pin.name):
         known = merged.get(pin.commit)
@@ -100,7 +101,8 @@ def composed(name: str, locked: LockedSource, *, place: Place, store: GitStore) 
     Raises: TreeMismatch.
     """
     paths = sorted(locked.submodules)
-    if wrong := [f for path in paths for f in _gitlink(name, path, locked, place, store)]:
+    wrong = [f for path in paths for f in _gitlink(name, path, locked, place, store)]
+    if wrong := wrong or [*_urls(name, locked, place, store)]:
         raise TreeMismatch.of(wrong)
     filled = {path: locked.submodules[path].tree for path in paths}
     return SourceTree(name, locked.composed_tree, filled)
@@ -121,8 +123,10 @@ def _pins_of(
         yield GitPin(f"{name}/{path}", _absolute(urls, root), sub.commit)
 
 
-def _wanted(name: str, locked: LockedDep, lane: Lane) -> Dep | None:
-    """The lane's table of a dep; of a derived one, with the mirrors that its set names."""
+def lane_entry(name: str, locked: LockedSource | LockedDep, lane: Lane) -> Source | Dep | None:
+    """The lane's table of an entry; of a derived dep, one with the mirrors that its set names."""
+    if isinstance(locked, LockedSource):
+        return lane.sources.get(name)
     derived = lane.dep_sets.get(locked.from_ or "")
     if derived is None:
         return lane.own_deps.get(name)
@@ -155,6 +159,8 @@ def _tree_findings(
         if not wrong and not _is_composed(locked):
             yield from _gitlink(name, path, locked, place, store)
         yield from _commit(f"{name}/{path}", sub.commit, sub.tree, place, key, store)
+    if not wrong and not _is_composed(locked):
+        yield from _urls(name, locked, place, store)
 
 
 def _time_findings(
@@ -163,7 +169,7 @@ def _time_findings(
     if store.has(locked.commit) and store.commit(locked.commit).time != locked.time:
         yield Finding(
             TreeMismatch.code, f"{name}: the lock's time is not the commit's",
-            f"it was edited by hand: imgbuild lock {place.file.stem}", place=_at(place, "time"),
+            restoring(place.file.stem), place=_at(place, "time"),
         )  # fmt: skip
 
 
@@ -209,6 +215,21 @@ def _gitlink(
             _hint(place, name),
             place=_at(place, "submodules", path, "commit"),
         )
+
+
+def _urls(
+    name: str, locked: LockedSource | LockedDep, place: Place, store: GitStore
+) -> Iterator[Finding]:
+    """Compare where submodules come from with what `.gitmodules` says."""
+    whole = locked.composed_tree if isinstance(locked, LockedSource) else locked.tree
+    for path, url in given_urls(locked.url, whole, locked.submodules, store=store).items():
+        if url != locked.submodules[path].url:
+            yield Finding(
+                TreeMismatch.code,
+                f"{name}: the submodule {path} comes from {url or 'nowhere'} by .gitmodules, "
+                f"the lock says {locked.submodules[path].url}",
+                restoring(place.file.stem), place=_at(place, "submodules", path, "url"),
+            )  # fmt: skip
 
 
 def _content_findings(

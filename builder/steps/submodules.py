@@ -6,6 +6,7 @@ theirs is ever acted on (CVE-2018-11235, CVE-2018-17456, CVE-2024-32002, CVE-202
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,6 +108,28 @@ def resolve_submodules(
     return {path: found[path] for path in sorted(found)}
 
 
+def given_urls(
+    url: str, tree: str, submodules: Mapping[str, LockedSubmodule], *, store: GitStore
+) -> Mapping[str, str]:
+    """The URL that `.gitmodules` gives each locked submodule, "" where it gives none.
+
+    `url` is that of the source, `tree` the one whose gitlinks are filled.
+    """
+    levels = {"": (url, tree)} | {path: (sub.url, sub.tree) for path, sub in submodules.items()}
+    declared: dict[str, Mapping[str, str]] = {}
+    found = {}
+    for path in sorted(submodules):
+        above = next((parent for parent in trees.parents(path) if parent in submodules), "")
+        if above not in declared:
+            entries = store.entries(levels[above][1])
+            file = next((entry for entry in entries if entry.path == ".gitmodules"), None)
+            declared[above] = _by_path(file, store) if file is not None else {}
+        given = declared[above].get(path[len(above) + 1 :] if above else path)
+        with contextlib.suppress(ValueError):
+            found[path] = "" if given is None else relative(given, levels[above][0])
+    return {path: found.get(path, "") for path in submodules}
+
+
 def relative(url: str, parent: str) -> str:
     """A submodule's URL as git resolves it against its superproject's.
 
@@ -150,6 +173,10 @@ def _declared(
     if file.mode == trees.SYMLINK:
         choice.report(f"{level.prefix}.gitmodules is a symlink", "git refuses that too")
         return {}
+    return _by_path(file, store)
+
+
+def _by_path(file: TreeEntry, store: GitStore) -> dict[str, str]:
     modules: dict[str, dict[str, str]] = {}
     for key, value in store.settings(file.object):
         section, _, setting = key.rpartition(".")

@@ -86,6 +86,7 @@ class Place:
                 "x", update=frozenset(update) if update or every else None, host="linux/arm64",
                 project=self.project, store=store, files=FileStore(self.cache),
                 wheels=lambda _: pytest.fail("no wheels"), debs=lambda: pytest.fail("no debs"),
+                registry=Online(),
                 progress=self.progress,
             )  # fmt: skip
 
