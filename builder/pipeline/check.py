@@ -22,7 +22,7 @@ from builder.steps.lanes import (
     taken,
 )
 from builder.steps.preflight.base_packages import of_bases
-from builder.steps.sources import pins
+from builder.steps.sources import not_here, pins
 
 _NO_ENGINE = "the engine: its version, platform and free disk (a build looks at once)"
 
@@ -70,6 +70,8 @@ def check(
             read.lane, lock, project=project, store=store, files=files, timeline=timeline,
             offline=offline,
         )  # fmt: skip
+        absent = not_here(lock, store=store) if offline else ()
+        unchecked += [f"{key}: its commits are not on this machine" for key in absent]
     except ImgbuildError as error:
         report.check(type(error), *error.findings)
         unchecked.append("markers and native parts: the sources are not proven")
@@ -162,7 +164,8 @@ def _device_code(
     if patched is None:
         return frozenset(n for n, source in read.lane.sources.items() if source.native)
     paths = {n: [e.path for e in store.entries(p.source.tree)] for n, p in patched.items()}
-    return preflight.device_code(paths, read.lane)
+    absent = {n for n, source in read.lane.sources.items() if source.native} - patched.keys()
+    return preflight.device_code(paths, read.lane) | absent
 
 
 def _bases_unknown(

@@ -237,8 +237,10 @@ def _write(
     if written:
         _write_commits(lane, project)
         project.write(path, text)
-    delta.publish(lane.name, new.sources, project=project, files=files)
-    line.done(f"{path}, build {identity.build_id(lane, new)[:12]}" if written else "no change")
+    deltas = delta.publish(lane.name, new.sources, project=project, files=files)
+    files_written = ", ".join([path, *deltas] if written else deltas)
+    told = f"{files_written}, build {identity.build_id(lane, new)[:12]}"
+    line.done(told if files_written else "no change")
     return LockReport(lane, new, differs, written)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from builder.errors import Finding, ImgbuildError, Place
@@ -13,7 +13,7 @@ from builder.model.values import PatchedSource, VerifiedSource
 from builder.pipeline.lock import fetch_summary
 from builder.pipeline.timeline import Timeline
 from builder.ports import Files, GitStore, Project, Say
-from builder.steps import deps_check, patches, replay, sources
+from builder.steps import deps_check, identity, patches, replay, sources
 from builder.steps.drift import LockOutdated, drift
 from builder.steps.sources import pins, verify
 
@@ -31,18 +31,22 @@ def prove(
 ) -> Mapping[str, PatchedSource]:
     """Fetch, verify, compose and patch every source of a lock, and verify its deps.
 
-    With `offline`, only what the store already has is looked at; with `deep`, no merge that was
-    remembered counts. Raises: LockOutdated, SourceUnavailable, TreeMismatch and its like,
-    ComposeDrift and its like, PatchFailed, PatchDrift; each with all findings of its kind.
+    With `offline`, only what the store already has is looked at: of a source that it lacks
+    (sources.not_here) nothing is proven, and it is left out of the answer. With `deep`, no
+    merge that was remembered counts. Raises: LockOutdated, SourceUnavailable, TreeMismatch and
+    its like, ComposeDrift and its like, PatchFailed, PatchDrift; each with all findings of its
+    kind.
     """
     fetch_all(
         lane, lock, project=project, store=store, files=files, timeline=timeline, offline=offline
     )
     with timeline.stage("verify") as line:
-        verified = _verify(lock, store, files, line.say)
-        line.done(f"{_trees(lock)} trees match the lock")
+        absent = sources.not_here(lock, store=store) if offline else ()
+        verified = _verify(lock, absent, store, files, line.say)
+        left = f", {len(absent)} not here" if absent else ""
+        line.done(f"{identity.plural(_trees(lock, absent), 'tree')} match the lock{left}")
     composed: Mapping[str, ComposedTree] = {}
-    if any(source.compose for source in lock.sources.values()):
+    if any(lock.sources[name].compose for name in verified):
         with timeline.stage("compose") as line:
             how = {"deep": deep, "offline": offline}
             composed = _compose(lane, lock, verified, project, store, files, how, line.say)
@@ -91,13 +95,17 @@ def fetch_all(
             line.done(f"offline: {missing} of {len(wanted)} commits are not here")
 
 
-def _verify(lock: Lock, store: GitStore, files: Files, say: Say) -> Mapping[str, VerifiedSource]:
+def _verify(
+    lock: Lock, absent: Collection[str], store: GitStore, files: Files, say: Say
+) -> Mapping[str, VerifiedSource]:
     proven: dict[str, VerifiedSource] = {}
     errors: list[ImgbuildError] = []
     kinds: Mapping[str, Mapping[str, LockedSource | LockedDep]]
     kinds = {"sources": lock.sources, "deps": lock.deps}
     for kind, entries in kinds.items():
         for name, locked in sorted(entries.items()):
+            if f"{kind}.{name}" in absent:
+                continue
             try:
                 place = Place(lock.path, key=(kind, name))
                 done = verify(name, locked, place=place, store=store, files=files, say=say)
@@ -173,9 +181,9 @@ def _raise(errors: list[ImgbuildError]) -> None:
         raise type(errors[0]).of(findings)
 
 
-def _trees(lock: Lock) -> int:
-    every: list[LockedSource | LockedDep] = [*lock.sources.values(), *lock.deps.values()]
-    return len(every) + sum(len(s.submodules) for s in every)
+def _trees(lock: Lock, absent: Collection[str]) -> int:
+    here = [locked for key, locked in sources.entries(lock).items() if key not in absent]
+    return len(here) + sum(len(locked.submodules) for locked in here)
 
 
 def _compose_summary(composed: Mapping[str, ComposedTree]) -> str:

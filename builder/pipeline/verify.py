@@ -23,6 +23,7 @@ from builder.steps import (
     online,
     packages,
     preflight,
+    sources,
     staging,
     unresolved,
 )
@@ -101,6 +102,8 @@ def _prove(
         preflight.sources(report, lane, read.declared, patched, store=store)
         line.done(f"{report.settle()} checks")
     yield from _by_delta(patched)
+    for key in sources.not_here(lock, store=store) if offline else ():
+        yield f"{key}: its commits are not on this machine: imgbuild fetch {lane.name}"
     yield from _absent(lock, tools.files, offline=offline)
 
 

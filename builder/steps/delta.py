@@ -70,11 +70,14 @@ def apply(tree: str, data: bytes, *, what: str, store: GitStore) -> str:
 
 def publish(
     lane: str, sources: Mapping[str, LockedSource], *, project: Project, files: Files
-) -> None:
-    """Write the deltas of a lock into the project, where they are not there yet."""
+) -> tuple[str, ...]:
+    """Write the deltas of a lock into the project, where they are not there yet: which files."""
+    written = []
     for name, locked in sorted(sources.items()):
         if locked.delta is None:
             continue
         data = read(locked.delta, lane, name, project=project, files=files)
         if data is not None and project.read(path(lane, name)) != data:
             project.write(path(lane, name), data)
+            written.append(path(lane, name))
+    return tuple(written)

@@ -10,6 +10,7 @@ from builder.model.lock import Lock
 from builder.model.values import PatchedSource
 from builder.ports import Files, GitStore
 from builder.steps import staging
+from builder.steps.sources import not_here
 
 
 class ArchiveMismatch(SourceError):
@@ -32,7 +33,8 @@ def findings(
             if digest != getattr(final, part):
                 key: tuple[str, ...] = ("sources", name, "final", part)
                 yield _differs(f"{name}: final.{part}", digest, getattr(final, part), lock, key)
-    if lock.deps_archive is not None:
+    absent = {key.partition(".")[0] for key in not_here(lock, store=store)}
+    if lock.deps_archive is not None and "deps" not in absent:
         trees = staging.deps_trees(lock.deps)
         digest = staging.deps_content(trees, store=store, files=files)
         if digest != lock.deps_archive.content:

@@ -21,6 +21,7 @@ ADVISORY = frozenset({"mirrors", "description", "made_by", "imported", "title"})
 
 _NOT_IN_BUILD = ADVISORY | {"track", "intent", "reachable_from", "unreachable", "delta"}
 _PUBLISHED = frozenset({"tree", "parts", "result_tree"})  # of a lane's source: proven, then said
+_PINNED = frozenset({"commit", "head"})  # by the lane, maybe; the lock has them in any case
 
 
 def sha256(data: bytes) -> str:
@@ -46,7 +47,7 @@ def inputs(lane: Lane, lock: Lock) -> bytes:
     parts = {
         "format": 1,
         "name": lane.name,
-        "lane": plain(lane, leave_out=_NOT_IN_BUILD | _PUBLISHED),
+        "lane": plain(lane, leave_out=_NOT_IN_BUILD | _PUBLISHED | _PINNED),
         "lock": plain(lock, leave_out=_NOT_IN_BUILD),
     }
     return canonical(parts)

@@ -16,8 +16,8 @@ from builder.steps.submodules import absolute, given_urls, relative, resolve_sub
 from builder.steps.trees import source_tree
 
 __all__ = [
-    "CommitMissing", "ContentMismatch", "SourceMismatch", "TreeMismatch", "composed", "lane_entry",
-    "pins", "resolve_submodules", "source_tree", "source_urls", "verify",
+    "CommitMissing", "ContentMismatch", "SourceMismatch", "TreeMismatch", "composed", "entries",
+    "lane_entry", "not_here", "pins", "resolve_submodules", "source_tree", "source_urls", "verify",
 ]  # fmt: skip
 
 
@@ -59,6 +59,24 @@ def pins(lane: Lane, lock: Lock, *, root: Path) -> tuple[GitPin, ...]:
         known = merged.get(pin.commit)
         merged[pin.commit] = pin if known is None else _joined(known, pin)
     return tuple(sorted(merged.values(), key=lambda pin: pin.name))
+
+
+def entries(lock: Lock) -> Mapping[str, LockedSource | LockedDep]:
+    """All that is fetched, by its key in the lock: `sources.vllm`, `deps.cutlass`."""
+    return {
+        **{f"sources.{name}": locked for name, locked in sorted(lock.sources.items())},
+        **{f"deps.{name}": locked for name, locked in sorted(lock.deps.items())},
+    }
+
+
+def not_here(lock: Lock, *, store: GitStore) -> tuple[str, ...]:
+    """The keys of what the store lacks a commit of, a submodule's too."""
+
+    def is_here(locked: LockedSource | LockedDep) -> bool:
+        commits = (locked.commit, *(sub.commit for sub in locked.submodules.values()))
+        return all(map(store.has, commits))
+
+    return tuple(key for key, locked in entries(lock).items() if not is_here(locked))
 
 
 def source_urls(wanted: Source | Dep, *, root: Path) -> tuple[str, ...]:

@@ -35,6 +35,12 @@ class ProjectFolder:
         found = self.files("locks") or ()
         return tuple(p[:-5] for p, _ in found if p.endswith(".toml") and "/" not in p)
 
+    def orphans(self) -> tuple[str, ...]:
+        """Names of locks without a lane, sorted."""
+        found = {path for path, _ in self.files("locks") or () if "/" not in path}
+        locks = sorted(path[:-5] for path in found if path.endswith(".lock"))
+        return tuple(name for name in locks if f"{name}.toml" not in found)
+
     def read(self, path: str) -> bytes | None:
         place = self.root / path
         try:

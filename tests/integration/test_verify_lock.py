@@ -170,3 +170,28 @@ def test_the_fast_answer_imports_little(place: Place) -> None:
     assert "(proven " in done.stdout
     assert not loaded & {"tomllib", "tomlkit", "git", "requests", "subprocess", "rich"}
     assert not {name for name in loaded if name.startswith("builder.steps")}
+
+
+def test_offline_says_what_is_not_here(place: Place) -> None:
+    elsewhere = Place(place.root, {**place.env, "IMGBUILD_CACHE": str(place.root / "empty")})
+    found = elsewhere.proof()
+    assert found["ok"] is True
+    assert [what for what in found["unchecked"] if "commits" in what] == [  # type: ignore[union-attr]
+        "sources.k: its commits are not on this machine: imgbuild fetch one",
+        "deps.d: its commits are not on this machine: imgbuild fetch one",
+    ]
+    done = elsewhere.run("check", "one", "--offline")
+    assert "sources.k: its commits are not on this machine" in done.stderr
+    text = elsewhere.lock.read_text()
+    elsewhere.lock.write_text(text.replace("refs/heads/main", "refs/heads/other"))
+    assert elsewhere.proof()["exit"] == 3
+    elsewhere.lock.write_text(text)
+    assert elsewhere.run("verify-lock", "one").returncode == 0  # brings them
+    assert not [what for what in elsewhere.proof()["unchecked"] if "commits" in what]  # type: ignore[attr-defined]
+
+
+def test_a_lock_whose_lane_is_gone(place: Place) -> None:
+    (place.root / "locks/gone.lock").write_text("lock-version = 1\n")
+    done = place.run("verify-lock", "--offline")
+    assert done.returncode == 3
+    assert "locks/gone.lock belongs to no lane" in done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -160,6 +161,16 @@ def test_the_digest_of_the_deps_is_never_guessed() -> None:
     lock_of(done.text, PATH, "demo", whole=False)
     # both sides came to the same deps: theirs is the digest that changed
     assert merge(BASE, ours, changed(ours)).findings == ()
+
+
+def test_a_lane_without_bases_settles_to_a_lock() -> None:
+    base = {key: value for key, value in BASE.items() if key != "base"}
+    ours, theirs = (changed(base, ("sources/kern/time", n)) for n in (1, 2))
+    done = merge(base, ours, theirs)
+    settled = re.sub(
+        "<<<<<<< ours\n(.*)=======\n.*>>>>>>> theirs\n", r"\1", done.text.decode(), flags=re.S
+    )
+    assert lock_of(settled.encode(), PATH, "demo").sources["kern"].time == 1
 
 
 def test_two_good_edits_that_do_not_go_together() -> None:

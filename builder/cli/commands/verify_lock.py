@@ -57,6 +57,7 @@ def command(
     stamps = wiring.stamps(project)
     names = lane or project.lanes()
     proofs = [_proof(name, project, stamps, offline=offline, deep=deep) for name in names]
+    proofs += [] if lane else [_orphan(name, project) for name in project.orphans()]
     if as_json:
         emit([_json(proof) for proof in proofs])
     else:
@@ -79,6 +80,17 @@ def _proof(
     if not proof.findings:
         stamps.keep(name, watch.seen, proof.answer, online=not offline)
     return proof
+
+
+def _orphan(name: str, project: ProjectFolder) -> Proof:
+    from builder.errors import Finding, LaneError, Place
+
+    path = project.root / "locks" / f"{name}.lock"
+    found = Finding(
+        "lock-orphan", f"locks/{name}.lock belongs to no lane: there is no {name}.toml beside it",
+        f"git rm locks/{name}.lock, or bring back the lane", place=Place(path),
+    )  # fmt: skip
+    return Proof(name, "", (found,), LaneError.exit_code, ())
 
 
 def _text(proofs: list[Proof]) -> None:
