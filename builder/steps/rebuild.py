@@ -21,6 +21,7 @@ from builder.steps.rebuild_stages import BuildInputs, StageRun, stage_runs
 STAGES = ("fetch", "verify", "patch", "preflight", "stage", "build", "gates", "label")
 """The pipeline's, in order."""
 
+_FOLLOW = {"BUILD_ID", "CACHE_FINGERPRINT"}  # move with other inputs, which are told
 BUILD_ID = "BUILD_ID"
 """The argument that moves with every change: of stages a reason, and never an input of its own."""
 
@@ -111,7 +112,7 @@ def changed(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str
 def _build_inputs(before: BuildInputs, after: BuildInputs, staged: Sequence[str]) -> Iterator[str]:
     if _written(before.dockerfile) != _written(after.dockerfile):
         yield "Dockerfile"
-    args = (name for name in changed(before.args, after.args) if name != BUILD_ID)
+    args = (name for name in changed(before.args, after.args) if name not in _FOLLOW)
     yield from (f"build argument {name}" for name in args)
     yield from staged
 
@@ -189,6 +190,7 @@ def _args(name: str, lane: Mapping[str, Any], lock: Mapping[str, Any]) -> Mappin
         "SOURCE_DATE_EPOCH": str(max((entry["time"] for entry in entries), default=0)),
         **{f"BASE_{variable(n)}": _text(b) for n, b in sorted(lock.get("base", {}).items())},
         "SOURCES": " ".join(sorted(lock["sources"])),
+        "CACHE_FINGERPRINT": identity.fingerprint_of(lane, {"base": {}, **lock})[:12],
     }
     for source, entry in sorted(lock["sources"].items()):
         native = entry["final"].get("native") or entry["final"]["content"]
