@@ -20,6 +20,7 @@ from tests.fleet.engine import Engine
 from tests.fleet.machine import PREFIX, RUN, alive, call, clear, spawn, until
 from tests.fleet.network import Network
 
+DISK = "/srv"
 NEEDED = ("sshd", "ssh", "ssh-keygen", "ip", "tc", "nsenter", "setpriv")
 
 
@@ -40,6 +41,11 @@ class Node:
         """First on the PATH of its sessions: programs that stand in for the node's own."""
         return self.folder / "bin"
 
+    @property
+    def disk(self) -> Path:
+        """What its sessions see as `DISK`."""
+        return self.folder / "disk"
+
     def start_sshd(self) -> None:
         self.bin.mkdir(exist_ok=True)
         path = f"{self.bin}:{self.engine.prefix}/usr/bin:/usr/bin:/bin:/usr/sbin:/sbin"
@@ -53,7 +59,10 @@ class Node:
             f" PATH={path}\n"
         )
         sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin") or "sshd"
-        argv = ("nsenter", f"--net=/run/netns/{self.space}", sshd, "-D", "-e", "-f", config)
+        self.disk.mkdir(exist_ok=True)
+        argv = ("nsenter", f"--net=/run/netns/{self.space}", "unshare", "--mount", "sh", "-c",
+                f'mount --bind "$0" {DISK} && exec "$@"', self.disk, sshd, "-D", "-e",
+                "-f", config)  # fmt: skip
         self.sshd = spawn(argv, self.folder / "sshd.log", self.engine.env)
 
     def new_host_key(self) -> None:
