@@ -87,8 +87,13 @@ def looked(spot: Spot, names: Sequence[str], node: Node | None = None) -> CacheF
 
 
 def listed(shell: Shell, folder: str, names: Sequence[str], name: str) -> Manifest:
-    """All that is there now. Raises: CacheChanging, CacheUnsafe, ConnectionLost."""
+    """All that is there now. Raises: CacheChanging, CacheUnsafe, NodeFailed, ConnectionLost."""
     try:
         return caches.manifest(name, shell.script(scripts.LIST, folder, *names, timeout_s=_READ_S))
     except NodeFailed as error:
+        if "Permission denied" in error.findings[0].detail:
+            raise NodeFailed(
+                str(error), detail=error.findings[0].detail,
+                hint="all of the cache must be readable for the user of the login",
+            ) from error  # fmt: skip
         raise caches.changing(name, str(error).removeprefix(f"{name}: ")) from error

@@ -146,16 +146,18 @@ def needed(manifest: Manifest) -> int:
 def manifest(name: str, answer: str) -> Manifest:
     """All that LIST saw. Raises: CacheUnsafe, CacheChanging."""
     said = probe.parts(answer)
-    if odd := said["odd"].strip():
+    odd = said["odd"].strip() or next((n for n in answer.split("\n") if "\ufffd" in n), "")
+    if odd:
+        first = odd.partition("\n")[0]
         raise CacheUnsafe(
-            f"{name}: {odd.splitlines()[0]!r} is no file, folder or link with a plain name",
+            f"{name}: {first!r} is no file, folder or link with a plain name",
             hint="remove it there",
         )
-    links = said["links"].splitlines()
+    links = said["links"].split("\n")
     targets = {path[1:]: to for path, to in zip(links[:-1:2], links[1::2], strict=False)}
-    sums = {line[66:]: line[:64] for line in said["sums"].splitlines() if line}
+    sums = {line[66:]: line[:64] for line in said["sums"].split("\n") if line}
     found = {}
-    for line in said["entries"].splitlines():
+    for line in said["entries"].split("\n"):
         if line:
             raw, size, path = line.split(" ", 2)
             mode = int(raw, 16)
@@ -167,7 +169,7 @@ def manifest(name: str, answer: str) -> Manifest:
                 f"{name}: the link {path} leads out: {one.digest[1:]}",
                 hint="remove it there; only links within a cache are copied",
             )
-    if len(sums) != sum(stat.S_ISREG(one.mode) for one in found.values()) or "\ufffd" in answer:
+    if len(sums) != sum(stat.S_ISREG(one.mode) for one in found.values()):
         raise changing(name, "files came or went")
     return dict(sorted(found.items()))
 

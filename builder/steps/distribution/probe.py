@@ -105,7 +105,7 @@ def parts(answer: str) -> Mapping[str, str]:
     """The sections of a script's answer, by the names that its `say` gave them."""
     found: dict[str, str] = {}
     name = ""
-    for line in answer.splitlines():
+    for line in answer.removesuffix("\n").split("\n"):  # a name may hold other ends of lines
         if line.startswith("-- "):
             name = line[3:]
             found[name] = ""
