@@ -43,10 +43,11 @@ class Node:
 
     @property
     def disk(self) -> Path:
-        """What its sessions see as `DISK`."""
+        """What its sessions see as `DISK`, where they have one of their own."""
         return self.folder / "disk"
 
-    def start_sshd(self) -> None:
+    def start_sshd(self, *, own_disk: bool = False) -> None:
+        """Later mounts of the machine are not seen by sessions with a disk of their own."""
         self.bin.mkdir(exist_ok=True)
         path = f"{self.bin}:{self.engine.prefix}/usr/bin:/usr/bin:/bin:/usr/sbin:/sbin"
         config = self.folder / "sshd_config"
@@ -60,9 +61,10 @@ class Node:
         )
         sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin") or "sshd"
         self.disk.mkdir(exist_ok=True)
-        argv = ("nsenter", f"--net=/run/netns/{self.space}", "unshare", "--mount", "sh", "-c",
-                f'mount --bind "$0" {DISK} && exec "$@"', self.disk, sshd, "-D", "-e",
-                "-f", config)  # fmt: skip
+        mount = f'mount --bind "$0" {DISK} && exec "$@"'
+        disk = ("unshare", "--mount", "sh", "-c", mount, self.disk) if own_disk else ()
+        space = ("nsenter", f"--net=/run/netns/{self.space}")
+        argv = (*space, *disk, sshd, "-D", "-e", "-f", config)
         self.sshd = spawn(argv, self.folder / "sshd.log", self.engine.env)
 
     def new_host_key(self) -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,9 @@ from builder.model.lock import Lock
 from builder.model.schema import Reader
 from builder.steps import identity
 from tests.fleet.conftest import KB, Host
-from tests.fleet.fleet import DISK, Node
+from tests.fleet.fleet import DISK, Fleet, Node
 from tests.fleet.machine import call, until
+from tests.fleet.test_failures import wait_for
 from tests.unit.locks import lane_table, lock_table
 
 pytestmark = pytest.mark.fleet
@@ -87,8 +89,21 @@ class Caches:
         path.chmod(0o755)
 
 
+@pytest.fixture(scope="module")
+def _disks(_fleet: Fleet) -> Iterator[None]:
+    """Each node has its own disk; all else the nodes of a fleet share."""
+    for own_disk in (True, False):
+        for node in _fleet.nodes:
+            node.stop_sshd()
+            node.start_sshd(own_disk=own_disk)
+        for node in _fleet.nodes:
+            wait_for(node)
+        if own_disk:
+            yield
+
+
 @pytest.fixture
-def caches(host: Host) -> Caches:
+def caches(_disks: None, host: Host) -> Caches:
     made = Caches(host)
     made.lane()
     for node in host.nodes:
@@ -250,7 +265,7 @@ def test_a_full_disk(caches: Caches, host: Host) -> None:
     try:
         done = host.run(*PUSH, "node2,node3", "--from", "node1")
         assert done.codes == {"node2": "no-space"}
-        assert "free" in done.out
+        assert "GB free, about" in done.out
         caches.stand_in(node, "df", "echo x; echo /dev/x 9 9 99999999 1% /")
         done = host.run(*PUSH, "node2,node3")
         assert done.codes == {"node2": "no-space"}
