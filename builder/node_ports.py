@@ -8,12 +8,13 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Protocol
 
+from builder.errors import ImgbuildError
 from builder.model.distribution import Blob, Receipt, SourceImage
 from builder.model.nodes import Node
 
 
-class Connection(Protocol):
-    """An open connection to a node, shared by all that is done there."""
+class Shell(Protocol):
+    """Where commands run: a node, or this host."""
 
     @property
     def node(self) -> Node: ...
@@ -22,6 +23,17 @@ class Connection(Protocol):
 
     def stream(self, command: str) -> AbstractContextManager[Popen[bytes]]:
         """A running shell command there, with pipes."""
+
+
+class Connection(Shell, Protocol):
+    """An open connection to a node, shared by all that is done there."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that run a command there, when it follows them."""
+
+    def failed(self, complaint: str) -> ImgbuildError:
+        """The error for a command that ended badly there."""
 
     def tunnel(self, socket: Path) -> AbstractContextManager[int]:
         """The port on the node's loopback that leads to our socket. Raises: NoTunnel."""
@@ -89,6 +101,18 @@ class Receipts(Protocol):
 
 Moved = Callable[[int], None]
 """Tells how many bytes more went to a node."""
+
+
+class Copier(Protocol):
+    """Copies folders to or from a node, into a folder; the bytes that went. `basis`, from that
+    folder, holds what need not go again. Raises: NoSpace, NodeFailed, ConnectionLost."""
+
+    def fetch(
+        self, link: Connection, paths: Sequence[str], into: str, *, basis: str, moved: Moved
+    ) -> int: ...
+    def send(
+        self, link: Connection, paths: Sequence[str], into: str, *, basis: str, moved: Moved
+    ) -> int: ...
 
 
 class NodeLine(Protocol):

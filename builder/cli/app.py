@@ -28,7 +28,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "plan": ("builder.cli.commands.plan", "Say what a build would do now, and why."),
     "lock-merge": ("builder.cli.commands.lock_merge", "Merge locks, as git's merge driver."),
     "push": ("builder.cli.commands.push", "Bring an image to all nodes of a group, proved."),
-    "nodes": ("builder.cli.commands.nodes", "Look at nodes, roll back, remove old images."),
+    "nodes": ("builder.cli.commands.nodes", "Look at nodes, roll back, prune, copy JIT caches."),
     "check": ("builder.cli.commands.check", "Find what is wrong before anything is built."),
     "gate": ("builder.cli.commands.gate", "Run a lane's gates on any image."),
     "inspect": ("builder.cli.commands.inspect", "Show what an image says of its sources."),

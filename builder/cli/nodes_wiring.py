@@ -12,7 +12,7 @@ from builder.model.nodes import Compress, Node, rate
 from builder.steps import nodes
 
 if TYPE_CHECKING:
-    from builder.node_ports import Connections, Receipts, Source
+    from builder.node_ports import Connections, Copier, Receipts, Shell, Source
 
 
 def known(folder: Path) -> nodes.Known:
@@ -60,6 +60,25 @@ def connections() -> Connections:
 
     named = os.environ.get("IMGBUILD_SSH_CONFIG")
     return Ssh(Path(named) if named else None)
+
+
+def copier(found: nodes.Known, *, shares: int) -> Copier:
+    """Copies folders; `[defaults] limit-rate` is shared by so many copies at once."""
+    from builder.tools.rsync import Rsync
+
+    rate = limit(found, None)
+    return Rsync(rate and rate / max(1, shares))
+
+
+def here() -> Shell:
+    from builder.tools.here import Here
+
+    return Here()
+
+
+def jit_store() -> Path:
+    """Where the caches of JIT compilers lie on this host."""
+    return wiring.cache() / "jit"
 
 
 def receipts() -> Receipts:

@@ -37,6 +37,11 @@ def is_relative_path(text: str) -> bool:
     )
 
 
+def is_absolute_path(text: str) -> bool:
+    """A clean absolute path at least two folders below `/`."""
+    return text.count("/") > 1 and text[0] == "/" and is_relative_path(text[1:])
+
+
 def is_ref(text: str) -> bool:
     """What `git check-ref-format --allow-onelevel` accepts, and never an option."""
     if text.startswith(("-", "/", ".")) or text.endswith(("/", ".", ".lock")):
@@ -93,6 +98,10 @@ ImageRef = Annotated[
 ]
 RelPath = Annotated[
     str, Check(is_relative_path, "a path below the root, without '..', '.git' and empty parts")
+]
+AbsolutePath = Annotated[
+    str,
+    Check(is_absolute_path, "an absolute path, two folders or more below /, without '..'"),
 ]
 Ref = Annotated[str, Check(is_ref, "a git ref name")]
 Url = Annotated[

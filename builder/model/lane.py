@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from builder.model.ids import (
+    AbsolutePath,
     ArchList,
     DebName,
     EnvName,
@@ -144,6 +145,17 @@ class Build:
 
 
 @dataclass(frozen=True, slots=True)
+class Caches:
+    """What compilers keep when they run on a node: `<root>/<cache fingerprint>/<folder>/`.
+
+    No input of a build: the image says itself where its caches lie.
+    """
+
+    root: AbsolutePath  # on the node
+    folders: tuple[Name, ...]  # that `imgbuild nodes cache` copies
+
+
+@dataclass(frozen=True, slots=True)
 class Imported:
     """A foreign lock that the lane was made from, kept byte for byte; no input of a build."""
 
@@ -170,6 +182,7 @@ class Lane:
     python: Mapping[Name, Wheel] = field(default_factory=dict)
     debs: Mapping[Name, Deb] = field(default_factory=dict)
     env: Mapping[EnvName, str] = field(default_factory=dict)  # of the image's config
+    caches: Caches | None = None  # of JIT compilers, on nodes
     gates: tuple[RawTable, ...] = ()
     imported: tuple[Imported, ...] = ()
     name: str = field(default="", metadata={"internal": True})  # from the file's name

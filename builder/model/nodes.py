@@ -55,6 +55,8 @@ class Defaults:
 class Hooks:
     """Commands as lists of words; a failure stops what follows."""
 
+    before_build: tuple[tuple[str, ...], ...] = ()  # on this host, when something is to be built
+    after_build: tuple[tuple[str, ...], ...] = ()  # on this host, also when the build failed
     before_push: tuple[tuple[str, ...], ...] = ()  # on this host
     after_push: tuple[tuple[str, ...], ...] = ()  # on this host, when all nodes were served
     before_node: tuple[tuple[str, ...], ...] = ()  # on each node, before anything moves there

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from builder.index_ports import PackageIndex
+from builder.model.nodes import Hooks
 from builder.model.values import Record, Verdict
+from builder.pipeline.build_hooks import hooked
 from builder.pipeline.check import before
 from builder.pipeline.gate import said
 from builder.pipeline.prove import prove
@@ -26,6 +28,7 @@ class Options:
     platform: str | None = None  # None: the engine's own
     no_cache: bool = False  # run every step of the Dockerfile again
     force: bool = False  # build although the image is there
+    hooks: Hooks = field(default_factory=Hooks)
 
 
 def build(
@@ -82,40 +85,42 @@ def build(
                 progress.note(f"moved back to it: {', '.join(moved)}")
             return recording.ended("unchanged", there)
 
-        staged = stage_patched(
-            lane, lock, patched, platform, timeline=timeline, project=project, store=store,
-            files=files, contexts=contexts, wheels=wheels, debs=debs,
-        )  # fmt: skip
+        with hooked(options.hooks, lane, build_id, timeline):
+            staged = stage_patched(
+                lane, lock, patched, platform, timeline=timeline, project=project, store=store,
+                files=files, contexts=contexts, wheels=wheels, debs=debs,
+            )  # fmt: skip
 
-        with timeline.stage("build") as line:
-            built = candidate.build(
-                lane, lock, staged.context, staged.supplies, run,
-                platform=platform, no_cache=options.no_cache, engine=engine, say=line.say,
-            )  # fmt: skip
-            recording.steps = built.steps
-            line.done(candidate.summary(built.steps))
+            with timeline.stage("build") as line:
+                built = candidate.build(
+                    lane, lock, staged.context, staged.supplies, run,
+                    platform=platform, no_cache=options.no_cache, engine=engine, say=line.say,
+                )  # fmt: skip
+                recording.steps = built.steps
+                line.done(candidate.summary(built.steps))
 
-        with timeline.stage("gates") as line:
-            engine.sweep()
-            ended = partial(records.ended, lane.name)
-            labels.drop_candidates(lane.name, keep=run.id, ended=ended, engine=engine)
-            facts = gate_facts.gather(
-                read.gates, read.facts, lane, lock, platform,
-                logs=[run.log, *former_logs(records)], store=store, files=files, engine=engine,
-            )  # fmt: skip
-            recording.verdicts = gates.examine(read.gates, built.id, engine=engine, facts=facts)
-            judged(recording.verdicts)
-            line.done(said(recording.verdicts))
-            passed = gates.judge(built, recording.verdicts)
+            with timeline.stage("gates") as line:
+                engine.sweep()
+                ended = partial(records.ended, lane.name)
+                labels.drop_candidates(lane.name, keep=run.id, ended=ended, engine=engine)
+                facts = gate_facts.gather(
+                    read.gates, read.facts, lane, lock, platform,
+                    logs=[run.log, *former_logs(records)], store=store, files=files, engine=engine,
+                )  # fmt: skip
+                recording.verdicts = gates.examine(read.gates, built.id, engine=engine, facts=facts)
+                judged(recording.verdicts)
+                line.done(said(recording.verdicts))
+                passed = gates.judge(built, recording.verdicts)
 
-        with timeline.stage("label") as line:
-            says = labels.labels(
-                lane, lock, build_id=build_id,
-                lock_digest=identity.sha256(staged.lock_text), verdicts=passed.verdicts,
-            )  # fmt: skip
-            image = labels.label(
-                passed, says, labels.references(lane, build_id),
-                platform=platform, epoch=lock.epoch, engine=engine,
-            )  # fmt: skip
-            line.done(", ".join(reversed(image.tags)))
-        return recording.ended("built", image)
+            with timeline.stage("label") as line:
+                says = labels.labels(
+                    lane, lock, build_id=build_id,
+                    lock_digest=identity.sha256(staged.lock_text), verdicts=passed.verdicts,
+                )  # fmt: skip
+                image = labels.label(
+                    passed, says, labels.references(lane, build_id),
+                    platform=platform, epoch=lock.epoch, engine=engine,
+                )  # fmt: skip
+                line.done(", ".join(reversed(image.tags)))
+            recording.ended("built", image)
+        return recording.record()

@@ -52,18 +52,19 @@ def push(
     layers that arrived stay for the next push. Raises: Ungated, UsageError, EngineMissing.
     """
     began, started = time.monotonic(), datetime.now(UTC)
-    if not options.dry_run:
-        hooks.run_all(options.hooks.before_push, "before-push")
+    image = None
+    if options.hooks.before_push and not options.dry_run:  # before it connects: it may wake nodes
+        image = _chosen(name, options, source)
+        hooks.run_all(options.hooks.before_push, "before-push", _about(image))
     with ExitStack() as held:
         pool = held.enter_context(ThreadPoolExecutor(max(4, 2 * len(nodes))))
         opened = held.enter_context(connections.open(nodes))  # while it connects:
-        image = find(name, source=source)
-        planning.check_gates(image, force=options.force)
+        image = image or _chosen(name, options, source)
         tags = planning.tags_to_move(image)
         progress.title(_title(image, nodes))
         reading = pool.submit(source.layers, image)
         lines = held.enter_context(board.lines([node.name for node in nodes]))
-        ends = Ends(image, tags, lines, options.hooks)
+        ends = Ends(image, tags, lines, options.hooks, _about(image))
         links, facts = probe_all(nodes, opened, ends, pool)
         layers = reading.result()
         plan, rates = _planned(image, tags, layers, links, facts, options, pool)
@@ -80,7 +81,9 @@ def push(
     receipt = _receipt(image, tags, layers, ends.outcomes(nodes), started, began, options)
     if not options.dry_run:
         receipts.write(receipt)
-        hooks.run_all(options.hooks.after_push, "after-push")
+        result = "failed" if any(one.state == "failed" for one in receipt.nodes) else "ok"
+        about = {**_about(image), "IMGBUILD_RESULT": result}
+        hooks.run_all(options.hooks.after_push, "after-push", about)
     return receipt
 
 
@@ -94,6 +97,19 @@ def find(name: str | None, *, source: Source) -> SourceImage:
             hint="build it: imgbuild build LANE; docker images lists what there is",
         )  # fmt: skip
     return found
+
+
+def _chosen(name: str | None, options: Options, source: Source) -> SourceImage:
+    image = find(name, source=source)
+    planning.check_gates(image, force=options.force)
+    return image
+
+
+def _about(image: SourceImage) -> Mapping[str, str]:
+    labels, tags = image.labels, planning.tags_to_move(image)
+    return hooks.variables(
+        labels.get(LANE, ""), labels.get(BUILD_ID, ""), tags[0] if tags else image.id
+    )
 
 
 def _planned(

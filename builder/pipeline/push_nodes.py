@@ -32,8 +32,9 @@ class Ends:
         tags: Sequence[str],
         lines: Callable[[str], NodeLine],
         hooks: Hooks,
+        about: Mapping[str, str],
     ) -> None:
-        self.hooks = hooks
+        self.hooks, self.about = hooks, about
         self.image, self.tags, self.line = image, tuple(tags), lines
         self._began = time.monotonic()
         self._lock = threading.Lock()
@@ -128,7 +129,7 @@ def before_all(
         if node.is_settled:
             return True
         try:
-            run_hooks(links[node.node.name], ends.hooks.before_node, "before-node")
+            run_hooks(links[node.node.name], ends.hooks.before_node, "before-node", ends.about)
         except ImgbuildError as error:
             ends.fail(node.node.name, error)
             return False
@@ -140,11 +141,15 @@ def before_all(
     return replace(plan, nodes=tuple(n for n, ok in zip(plan.nodes, goes, strict=True) if ok))
 
 
-def run_hooks(link: Connection, commands: Sequence[Sequence[str]], when: str) -> None:
+def run_hooks(
+    link: Connection, commands: Sequence[Sequence[str]], when: str, about: Mapping[str, str]
+) -> None:
     """Raises: HookFailed, ConnectionLost."""
+    told = {**about, "IMGBUILD_NODE": link.node.name}
+    export = shlex.join(["export", *(f"{name}={text}" for name, text in told.items())])
     for words in commands:
         try:
-            link.script(f"exec 2>&1; {shlex.join(words)}", timeout_s=_HOOK_S)
+            link.script(f"exec 2>&1; {export}; {shlex.join(words)}", timeout_s=_HOOK_S)
         except NodeFailed as error:
             raise HookFailed(
                 f"{link.node.name}: {when}: {words[0]} failed", detail=error.findings[0].detail,
@@ -189,7 +194,7 @@ def settle(
         words = arrive.words(docker, want, ends.image, config, ends.tags)
         arrived = arrive.read(name, link.script(arrive.SCRIPT, *words, timeout_s=300))
         proof = arrive.judge(name, arrived, ends.image, want=want, config=config, manifest=manifest)
-        run_hooks(link, ends.hooks.after_node, "after-node")
+        run_hooks(link, ends.hooks.after_node, "after-node", ends.about)
     except ImgbuildError as error:
         ends.fail(name, error, sent=sent)
         return

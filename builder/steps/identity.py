@@ -16,7 +16,7 @@ from builder.model.lane import Lane
 from builder.model.lock import Lock, LockedDep, LockedSource
 from builder.model.schema import plain
 
-ADVISORY = frozenset({"mirrors", "description", "made_by", "imported", "title"})
+ADVISORY = frozenset({"mirrors", "description", "made_by", "imported", "title", "caches"})
 """Fields that say where a thing may be had, or tell people something: no input of a build."""
 
 _NOT_IN_BUILD = ADVISORY | {"track", "intent", "reachable_from", "unreachable", "delta"}
@@ -56,6 +56,34 @@ def inputs(lane: Lane, lock: Lock) -> bytes:
 def build_id(lane: Lane, lock: Lock) -> str:
     """The id of a build, 64 hex digits: the sha256 of its inputs."""
     return hashlib.sha256(inputs(lane, lock)).hexdigest()
+
+
+def cache_fingerprint(lane: Lane, lock: Lock) -> str:
+    """What a kernel compiled at run time depends on, 64 hex digits; see `fingerprint_of`."""
+    return fingerprint_of(plain(lane), plain(lock))
+
+
+def fingerprint_of(lane: Mapping[str, Any], lock: Mapping[str, Any]) -> str:
+    """The cache fingerprint of a lane and a lock as tables (docs/caches.md): all that ends in
+    the image by its content. Names, commits, gates and the image folder are not in it."""
+    parts = {
+        "format": 1,
+        "build": lane["build"],
+        "env": lane.get("env", {}),
+        "sources": {
+            name: source["final"]["content"] for name, source in lock.get("sources", {}).items()
+        },
+        "deps": lock.get("deps-archive", {}).get("content", ""),
+        "base": {name: base["platforms"] for name, base in lock.get("base", {}).items()},
+        **{
+            kind: {
+                name: {platform: file["sha256"] for platform, file in one["platforms"].items()}
+                for name, one in lock.get(kind, {}).items()
+            }
+            for kind in ("python", "debs")
+        },
+    }
+    return hashlib.sha256(canonical(parts, leave_out=frozenset())).hexdigest()
 
 
 def tables(lane: Lane, lock: Lock) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:

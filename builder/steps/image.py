@@ -91,13 +91,14 @@ def build_args(lane: Lane, lock: Lock, bases: Mapping[str, str]) -> Mapping[str,
     """All build arguments: the lane's own, and what every stage may declare and then use.
 
     `bases` are references by name. An argument costs nothing where no stage declares it;
-    BUILD_ID moves with every change, and belongs behind the last RUN.
+    BUILD_ID and CACHE_FINGERPRINT move with most changes, and belong behind the last RUN.
     Raises: BuildArgInvalid, with all findings.
     """
     own = {
         "TORCH_CUDA_ARCH_LIST": lane.build.cuda_arch_list,
         "SOURCE_DATE_EPOCH": str(lock.epoch),
         **{f"BASE_{variable(name)}": ref for name, ref in sorted(bases.items())},
+        "CACHE_FINGERPRINT": identity.cache_fingerprint(lane, lock)[:12],
         "BUILD_ID": identity.build_id(lane, lock)[:12],
         "SOURCES": " ".join(sorted(lock.sources)),
     }

@@ -21,6 +21,7 @@ from builder.steps.rebuild_stages import BuildInputs, StageRun, stage_runs
 STAGES = ("fetch", "verify", "patch", "preflight", "stage", "build", "gates", "label")
 """The pipeline's, in order."""
 
+_FOLLOW = {"BUILD_ID", "CACHE_FINGERPRINT"}  # move with other inputs, which are told
 BUILD_ID = "BUILD_ID"
 """The argument that moves with every change: of stages a reason, and never an input of its own."""
 
@@ -111,7 +112,7 @@ def changed(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str
 def _build_inputs(before: BuildInputs, after: BuildInputs, staged: Sequence[str]) -> Iterator[str]:
     if _written(before.dockerfile) != _written(after.dockerfile):
         yield "Dockerfile"
-    args = (name for name in changed(before.args, after.args) if name != BUILD_ID)
+    args = (name for name in changed(before.args, after.args) if name not in _FOLLOW)
     yield from (f"build argument {name}" for name in args)
     yield from staged
 
@@ -128,8 +129,8 @@ def _commits(entries: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple
 
 
 def _patches(lane: Mapping[str, Any], lock: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    for name, entry in sorted(lock["sources"].items()):
-        wanted = lane["sources"].get(name, {})
+    for name, entry in sorted(lock.get("sources", {}).items()):
+        wanted = lane.get("sources", {}).get(name, {})
         if "compose" in entry or "compose" in wanted:
             yield (
                 f"sources.{name}",
@@ -145,9 +146,9 @@ def _context(
     lane: Mapping[str, Any], lock: Mapping[str, Any], rows: Sequence[Sequence[Any]]
 ) -> Iterator[tuple[str, str]]:
     """Every file of the build context, as steps/assemble.py lays it out, with its digest."""
-    for name, entry in sorted(lock["sources"].items()):
+    for name, entry in sorted(lock.get("sources", {}).items()):
         final = entry["final"]
-        if lane["sources"].get(name, {}).get("native"):
+        if lane.get("sources", {}).get(name, {}).get("native"):
             yield f"sources/{name}-native.tar", final.get("native", "")
             yield f"sources/{name}-rest.tar", final.get("rest", "")
         else:
@@ -182,15 +183,16 @@ def _told(lock: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _args(name: str, lane: Mapping[str, Any], lock: Mapping[str, Any]) -> Mapping[str, str]:
     """The build arguments of image.build_args; a base is told by all its digests."""
-    entries = [*lock["sources"].values(), *lock.get("deps", {}).values()]
+    entries = [*lock.get("sources", {}).values(), *lock.get("deps", {}).values()]
     found = {
         **lane["build"].get("args", {}),
         "TORCH_CUDA_ARCH_LIST": lane["build"]["cuda-arch-list"],
         "SOURCE_DATE_EPOCH": str(max((entry["time"] for entry in entries), default=0)),
         **{f"BASE_{variable(n)}": _text(b) for n, b in sorted(lock.get("base", {}).items())},
-        "SOURCES": " ".join(sorted(lock["sources"])),
+        "SOURCES": " ".join(sorted(lock.get("sources", {}))),
+        "CACHE_FINGERPRINT": identity.fingerprint_of(lane, {"base": {}, **lock})[:12],
     }
-    for source, entry in sorted(lock["sources"].items()):
+    for source, entry in sorted(lock.get("sources", {}).items()):
         native = entry["final"].get("native") or entry["final"]["content"]
         found[f"{variable(source)}_COMMIT"] = entry["commit"]
         found[f"{variable(source)}_VERSION"] = version(name, entry["commit"])

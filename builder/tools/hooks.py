@@ -1,13 +1,15 @@
-"""Commands that people hang before and after a push."""
+"""Commands that people hang before and after a build or a push."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
-from builder.errors import DistributionError
+from builder.errors import BuildError, DistributionError, ToolFailed, ToolMissing
 from builder.tools import process
 
 _HOOK_S = 600.0
+_HINT = "mend it, or take it out of [hooks] in nodes.toml"
 
 
 class HookFailed(DistributionError):
@@ -16,13 +18,31 @@ class HookFailed(DistributionError):
     code = "hook-failed"
 
 
-def run_all(commands: Sequence[Sequence[str]], when: str) -> None:
-    """Run them on this host, in order. Raises: HookFailed, ToolMissing."""
-    env = process.environment("SSH_AUTH_SOCK", "DOCKER_*")
+class BuildHookFailed(BuildError):
+    """before-build or after-build of [hooks] ended badly."""
+
+    code = "build-hook-failed"
+
+
+def variables(lane: str, build_id: str, image: str) -> dict[str, str]:
+    """What a hook is told in its environment."""
+    return {"IMGBUILD_LANE": lane, "IMGBUILD_BUILD_ID": build_id, "IMGBUILD_IMAGE": image}
+
+
+def run_all(commands: Sequence[Sequence[str]], when: str, about: Mapping[str, str]) -> None:
+    """Run them on this host, in order. Raises: HookFailed, BuildHookFailed."""
+    env = process.environment("SSH_AUTH_SOCK", "DOCKER_*", **about)
     for words in commands:
-        done = process.run(list(words), env=env, timeout_s=_HOOK_S, check=False)
+        try:
+            done = process.run(list(words), env=env, timeout_s=_HOOK_S, check=False)
+        except (ToolFailed, ToolMissing) as error:  # no end in time, no such program
+            _fail(when, str(error), error.findings[0].detail)
         if done.returncode:
-            raise HookFailed(
-                f"{when}: {words[0]} ended with code {done.returncode}",
-                hint="mend it, or take it out of [hooks] in nodes.toml", detail=done.complaint,
-            )  # fmt: skip
+            said = b"\n".join(text.strip() for text in (done.stdout, done.stderr) if text.strip())
+            ended = f"{words[0]} ended with code {done.returncode}"
+            _fail(when, ended, said.decode("utf-8", "replace")[-3000:])
+
+
+def _fail(when: str, what: str, detail: str) -> NoReturn:
+    kind = BuildHookFailed if when.endswith("-build") else HookFailed
+    raise kind(f"{when}: {what}", hint=_HINT, detail=detail)

@@ -105,8 +105,12 @@ class Link:
             hint="AllowTcpForwarding in the node's sshd_config; or --transport load",
         )  # fmt: skip
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (*self.base, "-S", str(self.socket), "--", self.node.destination)
+
     def _argv(self, command: str) -> list[str]:
-        return [*self.base, "-S", str(self.socket), "--", self.node.destination, command]
+        return [*self.words, command]
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from tests.fleet.engine import Engine
 from tests.fleet.machine import PREFIX, RUN, alive, call, clear, spawn, until
 from tests.fleet.network import Network
 
+DISK = "/srv"
 NEEDED = ("sshd", "ssh", "ssh-keygen", "ip", "tc", "nsenter", "setpriv")
 
 
@@ -40,7 +41,13 @@ class Node:
         """First on the PATH of its sessions: programs that stand in for the node's own."""
         return self.folder / "bin"
 
-    def start_sshd(self) -> None:
+    @property
+    def disk(self) -> Path:
+        """What its sessions see as `DISK`, where they have one of their own."""
+        return self.folder / "disk"
+
+    def start_sshd(self, *, own_disk: bool = False) -> None:
+        """Later mounts of the machine are not seen by sessions with a disk of their own."""
         self.bin.mkdir(exist_ok=True)
         path = f"{self.bin}:{self.engine.prefix}/usr/bin:/usr/bin:/bin:/usr/sbin:/sbin"
         config = self.folder / "sshd_config"
@@ -53,7 +60,11 @@ class Node:
             f" PATH={path}\n"
         )
         sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin") or "sshd"
-        argv = ("nsenter", f"--net=/run/netns/{self.space}", sshd, "-D", "-e", "-f", config)
+        self.disk.mkdir(exist_ok=True)
+        mount = f'mount --bind "$0" {DISK} && exec "$@"'
+        disk = ("unshare", "--mount", "sh", "-c", mount, self.disk) if own_disk else ()
+        space = ("nsenter", f"--net=/run/netns/{self.space}")
+        argv = (*space, *disk, sshd, "-D", "-e", "-f", config)
         self.sshd = spawn(argv, self.folder / "sshd.log", self.engine.env)
 
     def new_host_key(self) -> None:

@@ -97,16 +97,19 @@ def test_hooks(host: Host) -> None:
     text = nodes.read_text()
     nodes.write_text(
         f"""{text}[hooks]
-before-push = [["touch", "{said}"]]
+before-push = [["sh", "-c", "env | grep ^IMGBUILD_IMAGE= > {said}"]]
 before-node = [["test", "-e", "{said}"], ["test", "!", "-e", "/run/imgbuild-fleet-no"]]
-after-node = [["sh", "-c", "echo $SSH_CONNECTION >> {said}"]]
-after-push = [["sh", "-c", "echo over; exit 3"]]
+after-node = [["sh", "-c", "echo $IMGBUILD_NODE $IMGBUILD_LANE >> {said}"]]
+after-push = [["sh", "-c", "echo over $IMGBUILD_RESULT; exit 3"]]
 """
     )
     done = host.push("classics")
     assert done.code == 8
     assert "after-push: sh ended with code 3" in done.err
-    assert len(said.read_text().splitlines()) == 2
+    assert "over ok" in done.err
+    first, *rest = said.read_text().splitlines()
+    assert first == f"IMGBUILD_IMAGE={TAG}"
+    assert sorted(rest) == ["node1 fleet", "node3 fleet"]
     nodes.write_text(f'{text}[hooks]\nbefore-node = [["sh", "-c", "echo busy; exit 1"]]\n')
     failed = host.push("containerds")
     assert failed.codes == {"node2": "hook-failed", "node4": "hook-failed"}

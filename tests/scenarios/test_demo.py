@@ -223,6 +223,29 @@ def test_a_marker_that_is_gone_is_found_before_the_build(workplace: Workplace) -
     assert docker("images", "-q", repository(workplace)) == ""
 
 
+def test_hooks_around_a_build(workplace: Workplace) -> None:
+    """Only when something is built; a failing one before stops it, one after comes too late."""
+    said, file = workplace.root / "said", workplace.root / "nodes.toml"
+    file.write_text('schema = 1\n[hooks]\nbefore-build = [["sh", "-c", "echo busy; exit 1"]]\n')
+    refused = workplace.run("build", "demo")
+    assert refused.code == 6
+    assert "error[build-hook-failed]: before-build: sh ended" in refused.err
+    assert "  | busy" in refused.err
+    assert not docker("images", "-q", repository(workplace))
+    tell = f"echo $IMGBUILD_IMAGE $IMGBUILD_RESULT >>{said}"
+    file.write_text(f'schema = 1\n[hooks]\nafter-build = [["sh", "-c", "{tell}; exit 1"]]\n')
+    late = workplace.run("build", "demo")
+    assert late.code == 6
+    name, result = said.read_text().split()
+    assert result == "ok"
+    assert docker("images", "-q", name)
+    again = workplace.run("build", "demo")
+    assert again.code == 0, again.err
+    assert len(said.read_text().splitlines()) == 1
+    runs = json.loads(workplace.good("history", "--json").out)
+    assert [run["outcome"] for run in runs] == ["failed", "failed", "unchanged"]
+
+
 def test_two_lanes_cannot_take_one_name(workplace: Workplace) -> None:
     text = (workplace.root / "locks/demo.toml").read_text()
     (workplace.root / "locks/twin.toml").write_text(text)

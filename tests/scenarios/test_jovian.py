@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from builder.steps import identity, lanes
+from builder.tools.project import ProjectFolder
 from tests.scenarios.conftest import Workplace, copy_project, docker
 from tests.scenarios.standin import LANE, Sources
 
@@ -91,7 +93,9 @@ def test_the_profile_is_in_the_image_and_can_be_exported(bench: Bench) -> None:
     env = docker("image", "inspect", "-f", "{{json .Config.Env}}", f"{bench.tag}:local")
     held = dict(line.partition("=")[::2] for line in json.loads(env))
     assert held["GREETING"] == 'a "quoted" $HOME'
-    assert held["TRITON_CACHE_DIR"] == f"/var/cache/glm53/{bench.first['build_id'][:12]}/triton"
+    lane = lanes.read_lane("standin", project=ProjectFolder(bench.root)).lane
+    fingerprint = identity.cache_fingerprint(lane, lanes.read_lock(lane))[:12]
+    assert held["TRITON_CACHE_DIR"] == f"/var/cache/glm53/{fingerprint}/triton"
 
 
 def test_a_change_in_python_compiles_nothing(bench: Bench) -> None:

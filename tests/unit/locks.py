@@ -112,6 +112,7 @@ def lane_table() -> dict[str, Any]:
         },
         "python": {"crt": {"requirement": "nvidia-cuda-crt==13.5"}},
         "debs": {"liburing2": {"package": "liburing2"}},
+        "caches": {"root": "/var/cache/x", "folders": ["triton"]},
         "gates": [{"kind": "package", "name": "liburing-dev"}],
         "imported": [{"file": "imported/x.lock", "sha256": DIGESTS[0], "format": "source-lock",
                       "sources": ["kern"]}],

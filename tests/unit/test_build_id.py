@@ -31,7 +31,7 @@ Path_ = tuple[str | int, ...]
 
 ADVISORY = {
     "lane": {"description", "mirrors", "track", "unreachable", "made-by", "imported", "title",
-             "tree", "parts", "result-tree", "commit", "head"},
+             "caches", "tree", "parts", "result-tree", "commit", "head"},
     "lock": {"intent", "reachable-from", "delta"},
 }  # fmt: skip
 

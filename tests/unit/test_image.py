@@ -81,6 +81,7 @@ def test_arguments_are_explicit() -> None:
         "TORCH_CUDA_ARCH_LIST": "12.1a",
         "SOURCE_DATE_EPOCH": "1757692800",
         "BASE_RUN_TIME": "imgbuild-base:abc",
+        "CACHE_FINGERPRINT": identity.cache_fingerprint(lane, LOCK)[:12],
         "BUILD_ID": identity.build_id(lane, LOCK)[:12],
         "SOURCES": "kern my-lib.x",
         "KERN_COMMIT": HEX,

@@ -132,7 +132,9 @@ def test_arguments_and_files_are_those_of_a_build() -> None:
     held = json.loads(identity.inputs(lane(), lock))
     found = rebuild.inputs(held, [], b"FROM scratch\n")
     bases = dict.fromkeys(lock.base, "x")
-    assert set(found.build.args) == set(image.build_args(lane(), lock, bases))
+    args = image.build_args(lane(), lock, bases)
+    assert set(found.build.args) == set(args)
+    assert found.build.args["CACHE_FINGERPRINT"] == args["CACHE_FINGERPRINT"]
     assert {p for p in found.build.context if p.startswith("deps/")} == {
         "deps/deps-src.tar.gz", "deps/deps.env", "deps/deps.cmake",
     }  # fmt: skip

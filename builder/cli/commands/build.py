@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from builder.cli import progress, verdicts, wiring
+from builder.cli import nodes_wiring, progress, verdicts, wiring
 from builder.cli.options import emit, json_option, junit_option, lane_argument, reported
 from builder.errors import Finding, ImgbuildError
 from builder.model.values import Verdict
@@ -52,7 +52,7 @@ def command(
             )  # fmt: skip
         record = build(
             lane,
-            Options(platform, no_cache, force),
+            Options(platform, no_cache, force, nodes_wiring.known(folder).hooks),
             cache=wiring.cache(),
             contexts=wiring.contexts(),
             engine=wiring.engine(),

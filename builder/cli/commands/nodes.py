@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from builder.cli import findings, nodes_wiring
+from builder.cli.commands import nodes_cache
 from builder.cli.options import emit, json_option, reported
 from builder.cli.text import clean, size, table
 from builder.errors import DistributionError
@@ -29,7 +30,7 @@ def _nodes_option(function: F) -> F:
 
 @click.group()
 def command() -> None:
-    """Look at the nodes, go back to the former image, remove old ones."""
+    """Look at the nodes, go back to the former image, remove old ones, copy JIT caches."""
 
 
 @command.command()
@@ -103,6 +104,9 @@ def prune(folder: Path, lane: str, asked: str | None, keep: int, yes: bool, as_j
     for line in table([("node", "tags", "image", "size"), *rows]):
         click.echo(clean(line))
     click.echo("removed" if yes else "nothing was removed yet: add --yes")
+
+
+command.add_command(nodes_cache.command)
 
 
 def _lines(states: Sequence[NodeState], differs: Sequence[str]) -> Iterator[str]:

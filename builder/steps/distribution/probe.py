@@ -31,7 +31,7 @@ say images
 $d image ls -aq --no-trunc | sort -u | xargs $d image inspect --format '{{json .}}' 2>/dev/null
 say end
 """
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class NoDocker(DistributionError):
@@ -67,8 +67,8 @@ def read(node: str, answer: str) -> NodeFacts:
             docker=tuple(said["docker"].split()),
             version=str(info["ServerVersion"]),
             store=_store(info),
-            architecture=_ARCHITECTURES.get(info["Architecture"], info["Architecture"]),
-            free=_free(said.get("space", "")),
+            architecture=ARCHITECTURES.get(info["Architecture"], info["Architecture"]),
+            free=free(said.get("space", "")),
             tools=frozenset(said.get("tools", "").split()),
             images=tuple(_images(said["images"])),
         )
@@ -105,7 +105,7 @@ def parts(answer: str) -> Mapping[str, str]:
     """The sections of a script's answer, by the names that its `say` gave them."""
     found: dict[str, str] = {}
     name = ""
-    for line in answer.splitlines():
+    for line in answer.removesuffix("\n").split("\n"):  # a name may hold other ends of lines
         if line.startswith("-- "):
             name = line[3:]
             found[name] = ""
@@ -119,7 +119,8 @@ def _store(info: Mapping[str, Any]) -> Store:
     return "containerd" if "snapshotter" in str(status.get("driver-type", "")) else "classic"
 
 
-def _free(line: str) -> int | None:
+def free(line: str) -> int | None:
+    """Bytes, from a line of `df -Pk`."""
     words = line.split()
     return int(words[3]) * 1024 if len(words) >= 6 and words[3].isdigit() else None
 

@@ -1,0 +1,41 @@
+"""What people hang before and after a build: `[hooks]` of nodes.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from builder.errors import ImgbuildError
+from builder.model.lane import Lane
+from builder.model.nodes import Hooks
+from builder.pipeline.timeline import Timeline
+from builder.steps.labels import references
+from builder.tools import hooks as tool
+
+
+@contextmanager
+def hooked(hooks: Hooks, lane: Lane, build_id: str, timeline: Timeline) -> Iterator[None]:
+    """before-build, the block, after-build; that one also when the block fails or is
+    interrupted, since it puts right what the first one changed. Raises: BuildHookFailed."""
+    about = tool.variables(lane.name, build_id, references(lane, build_id)[0])
+    _run("before-build", hooks.before_build, about, timeline)
+    try:
+        yield
+    except BaseException as error:
+        try:
+            failed = {**about, "IMGBUILD_RESULT": "failed"}
+            _run("after-build", hooks.after_build, failed, timeline)
+        except ImgbuildError as also:
+            if isinstance(error, ImgbuildError):
+                error.findings = (*error.findings, *also.findings)
+        raise
+    _run("after-build", hooks.after_build, {**about, "IMGBUILD_RESULT": "ok"}, timeline)
+
+
+def _run(
+    when: str, commands: Sequence[Sequence[str]], about: Mapping[str, str], timeline: Timeline
+) -> None:
+    if commands:
+        with timeline.stage(when) as line:
+            tool.run_all(commands, when, about)
+            line.done(", ".join(words[0] for words in commands))

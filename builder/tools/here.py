@@ -1,0 +1,32 @@
+"""This host, where the same scripts run as on a node."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+
+from builder.model.nodes import Node
+from builder.tools import process
+from builder.tools.ssh_words import NodeFailed
+
+
+class Here:
+    """Implements node_ports.Shell."""
+
+    node = Node("this host", "")
+
+    def script(self, text: str, *words: str, timeout_s: float) -> str:
+        done = process.run(
+            ["sh", "-s", "--", *words], env=process.environment(), timeout_s=timeout_s,
+            stdin=text.encode(), check=False,
+        )  # fmt: skip
+        if done.returncode:
+            last = (done.complaint.splitlines() or ["no output"])[-1]
+            raise NodeFailed(f"this host: {last}", detail=done.complaint[-3000:])
+        return done.text
+
+    @contextlib.contextmanager
+    def stream(self, command: str) -> Iterator[subprocess.Popen[bytes]]:
+        with process.started(["sh", "-c", command], env=process.environment()) as running:
+            yield running
