@@ -158,3 +158,11 @@ def test_a_build_can_be_recalled_by_its_id(tmp_path: Path) -> None:
     assert found is not None
     assert found[0] == json.loads(inputs)
     assert found[1:] == (kept.image_rows("docker-images/demo", project=project), b"FROM scratch\n")
+
+
+def test_a_lane_of_packages_alone_without_a_base() -> None:
+    lock = {key: lock_table()[key] for key in ("lock-version", "image", "debs")}
+    lane = {key: lane_table()[key] for key in ("schema", "image", "repository", "platforms")}
+    found = rebuild.inputs({"name": "x", "lane": lane, "lock": lock}, (), b"FROM scratch\n")
+    assert found.fetch == {}
+    assert rebuild.rebuild(found, found).first is None
