@@ -162,7 +162,9 @@ def test_a_build_can_be_recalled_by_its_id(tmp_path: Path) -> None:
 
 def test_a_lane_of_packages_alone_without_a_base() -> None:
     lock = {key: lock_table()[key] for key in ("lock-version", "image", "debs")}
-    lane = {key: lane_table()[key] for key in ("schema", "image", "repository", "platforms")}
+    lane = {
+        key: lane_table()[key] for key in ("schema", "image", "repository", "platforms", "build")
+    }
     found = rebuild.inputs({"name": "x", "lane": lane, "lock": lock}, (), b"FROM scratch\n")
     assert found.fetch == {}
     assert rebuild.rebuild(found, found).first is None
