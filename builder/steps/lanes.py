@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -202,6 +203,7 @@ def _lane_findings(lane: Lane, path: Path) -> Iterator[Finding]:
                 ("deps", name, "from"), f"{name}: there is no source {derived.from_}",
                 f"sources of this lane: {known}",
             )  # fmt: skip
+    yield from _twice(lane, path)
     taken: dict[str, str] = {}
     for name, dep in sorted(lane.own_deps.items()):
         other = next((o for place, o in taken.items() if _nested(place, dep.into)), None)
@@ -215,6 +217,27 @@ def _base_findings(name: str, base: Base, finding: Any) -> Iterator[Finding]:
         yield finding(("base", name), f"{name}: needs exactly one of ref and rootfs")
     if base.rootfs is not None and not is_local_url("/" + base.rootfs):
         yield finding(("base", name, "rootfs"), f"{name}: rootfs must be a path")
+
+
+def _twice(lane: Lane, path: Path) -> Iterator[Finding]:
+    """Two entries for one distribution: they would overwrite each other at install."""
+    wheels = {name: _distribution(wheel.requirement) for name, wheel in lane.python.items()}
+    debs = {name: deb.package for name, deb in lane.debs.items()}
+    for kind, wanted in (("python", wheels), ("debs", debs)):
+        first: dict[str, str] = {}
+        for name, distribution in sorted(wanted.items()):
+            other = first.setdefault(distribution, name)
+            if other != name:
+                yield Finding(
+                    "package-twice", f"{name} and {other} are both {distribution}",
+                    "keep one of the two tables", place=Place(path, key=(kind, name)),
+                )  # fmt: skip
+
+
+def _distribution(requirement: str) -> str:
+    """The normalized name that a requirement begins with."""
+    name = re.match(r"\s*[A-Za-z0-9._-]+", requirement)
+    return re.sub(r"[-_.]+", "-", name[0].strip()).lower() if name else requirement
 
 
 def _image_gates(lane: Lane, project: Project) -> tuple[tuple[Gate, ...], tuple[Finding, ...]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from builder.errors import Finding, LaneError, Place
+from builder.errors import LaneError, Place
 from builder.model.lane import Base, Dep, Lane, Source
 from builder.model.lock import (
     Final,
@@ -209,24 +209,6 @@ def package(
             digest, kept = files.put(path)
             locked[platform] = LockedFile(path.name, digest, kept.stat().st_size)
     return LockedPackage(identity.intent(table), name, version, locked)
-
-
-def twice(packages: Mapping[str, LockedPackage], lane: Lane, kind: str) -> list[Finding]:
-    """Two entries for one distribution: they would overwrite each other at install."""
-    first: dict[str, str] = {}
-    found = []
-    for name, locked in sorted(packages.items()):
-        if locked.name in first:
-            found.append(
-                Finding(
-                    "package-twice",
-                    f"{name} and {first[locked.name]} are both {locked.name}",
-                    "keep one of the two tables",
-                    place=Place(lane.path, key=(kind, name)),
-                )
-            )
-        first[locked.name] = name
-    return found
 
 
 def _submodules(

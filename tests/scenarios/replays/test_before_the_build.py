@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from tests.scenarios.conftest import Workplace
-from tests.scenarios.replays.conftest import Replay
+from tests.scenarios.replays.conftest import DOCKERFILE, Replay
 
-LANE, LOCK, DOCKERFILE = "locks/demo.toml", "locks/demo.lock", "docker-images/demo/Dockerfile"
+DEMO = "sketch"
+LANE, LOCK = "locks/demo.toml", "locks/demo.lock"
 ARG = "ARG TORCH_CUDA_ARCH_LIST\nENV TORCH_CUDA_ARCH_LIST=${TORCH_CUDA_ARCH_LIST} "
 DIGEST = "sha256:" + "0" * 64
 TOKEN = "ghp_" + "aB3x" * 9
@@ -150,7 +151,7 @@ CASES: dict[str, tuple[Break, tuple[str, ...]]] = {
 def test_replay(replay: Replay, name: str) -> None:
     broken, command = CASES[name]
     broken(replay.place)
-    replay.expect(name, replay.place.run(*command))
+    replay.expect(name, *command)
 
 
 def test_all_findings_at_once(replay: Replay) -> None:
