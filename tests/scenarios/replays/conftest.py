@@ -29,10 +29,12 @@ _STEP = (
     "exit 100; fi; rm {once}/x\n"
 )
 _MASKS = (
+    (r"(?m)(?<=\S)  +(?=\S)", "  "),  # columns are as wide as their widest row
     (r"\x1b\[[0-9;]*m", ""),
     (r"(?:/[^\s/:'\"]+)+/(?=(?:project|place|state|cache)\b)", "…/"),
     (r"imgbuild-replays[a-z0-9-]*", "imgbuild-demo"),
     (r"\d{8}-\d{6}-[0-9a-f]{6}", "<run>"),
+    (r"127\.0\.0\.1:\d{2,}", "127.0.0.1:<port>"),
     (r"loader\.\d+", "loader.<pid>"),
     (r"imgbuild-[0-9a-f]{24}", "imgbuild-<probe>"),
     (r"\b[0-9a-f]{64}\b", "<sha256>"),
@@ -41,7 +43,7 @@ _MASKS = (
     (r"\b\d+(?:\.\d+)? (?:ms|s|min|MB|kB|GB)\b", "<n>"),
     (r"\blinux/(?:amd64|arm64)\b", "<platform>"),
     (r"python3\.\d+", "python3.N"),
-    (r"(?m)(?<=\S)  +(?=\S)", "  "),  # columns are as wide as their widest row
+    (r"(?m)^( +node\d  )\S+(  (?:classic|containerd)  )\w+", r"\1<version>\2<arch>"),
 )
 
 
@@ -86,8 +88,10 @@ def _end(told: Sequence[str], code: int) -> str:
         return f"not stopped, warned in {stages[-1]['name']}" if warned else "not stopped"
     if failed:
         return f"stopped in {failed[0]}"
-    if not stages or any("the sources are not proven" in line for line in told):
-        return f"stopped in {'lock' if stages else 'lane'}"
+    if not stages:
+        return "stopped before any stage"
+    if any("the sources are not proven" in line for line in told):
+        return "stopped at the lock, before any stage"
     return f"stopped in {stages[-1]['name']}"
 
 
