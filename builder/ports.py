@@ -226,7 +226,7 @@ class Engine(Protocol):
         """Remove the containers that killed runs of this machine left behind."""
 
     def read_tree(
-        self, image: str, roots: Sequence[str]
+        self, image: str, roots: Sequence[str], *, deep: bool = True
     ) -> AbstractContextManager[Iterator[tuple[ImageFile, IO[bytes] | None]]]:
         """Stream what lies at and below the roots, from one container that is created and
         never started; nothing is written to a disk. The reader (None for what is no regular
@@ -235,7 +235,16 @@ class Engine(Protocol):
         Roots have no leading /, none lies below another; "" is the whole image. A root that
         does not exist gives nothing. A root that is a symlink, or lies behind one, is followed
         inside the image (`docker cp -L`), and its entries are named below the root as it was
-        asked for. Symlinks below a root are given, not followed.
+        asked for. Symlinks below a root are given, not followed. When not `deep`, a root alone
+        is given, also one that is a symlink, and nothing below it.
+        """
+
+    def read_layers(
+        self, image: str, *, above: int
+    ) -> AbstractContextManager[Iterator[tuple[int, ImageFile, IO[bytes] | None]]]:
+        """Stream the layers from number `above` on, each as it was written: what a later one
+        hides is there too, and a file `.wh.NAME` says that NAME was removed. A layer that the
+        image has twice comes once, with its last number. Raises: LayerDamaged, ToolFailed.
         """
 
 
