@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from builder.model.values import Record, Verdict
-from builder.pipeline.check import before
+from builder.pipeline.check import before, free_bytes
 from builder.pipeline.gate import said
 from builder.pipeline.prove import prove
 from builder.pipeline.recording import Recording, former_logs, last_times
@@ -71,7 +70,7 @@ def build(
         with timeline.stage("preflight") as line:
             about = engine.describe()
             platform = options.platform or about.platform
-            free = shutil.disk_usage(cache).free
+            free = free_bytes(cache)
             report = preflight.Preflight()
             before(
                 report, read, lock, patched, platform,

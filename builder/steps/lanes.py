@@ -63,6 +63,12 @@ def names(project: Project) -> tuple[str, ...]:
     return tuple(path[:-5] for path, _ in found if path.endswith(".toml") and "/" not in path)
 
 
+def named(text: str) -> str:
+    """The lane that a path to its file, or to its lock, means."""
+    name = text.rstrip("/").rpartition("/")[2]
+    return name.removesuffix(".toml").removesuffix(".lock")
+
+
 def taken(lane: Lane, *, project: Project) -> Iterator[Finding]:
     """The other lanes of the project that would move the same tags of the same image name."""
     for other in names(project):
@@ -86,10 +92,10 @@ def taken(lane: Lane, *, project: Project) -> Iterator[Finding]:
 def read_lane(name: str, *, project: Project) -> ReadLane:
     """Read `locks/<name>.toml` strictly. Raises: LaneInvalid with every finding."""
     path = project.root / "locks" / f"{name}.toml"
-    named = is_relative_path(name) and "/" not in name
-    text = project.read(f"locks/{name}.toml") if named else None
+    is_name = is_relative_path(name) and "/" not in name
+    text = project.read(f"locks/{name}.toml") if is_name else None
     if text is None:
-        near = difflib.get_close_matches(name, names(project), n=1)
+        near = difflib.get_close_matches(named(name), names(project), n=1)
         raise LaneInvalid(
             f"there is no lane {name!r}",
             hint=f"did you mean {near[0]}?" if near else _known(project),
@@ -221,7 +227,8 @@ def _base_findings(name: str, base: Base, finding: Any) -> Iterator[Finding]:
 
 def _twice(lane: Lane, path: Path) -> Iterator[Finding]:
     """Two entries for one distribution: they would overwrite each other at install."""
-    wheels = {name: _distribution(wheel.requirement) for name, wheel in lane.python.items()}
+    asked = {n: re.split(r"[^\w.-]", w.requirement.strip())[0] for n, w in lane.python.items()}
+    wheels = {name: re.sub(r"[-_.]+", "-", wanted).lower() for name, wanted in asked.items()}
     debs = {name: deb.package for name, deb in lane.debs.items()}
     for kind, wanted in (("python", wheels), ("debs", debs)):
         first: dict[str, str] = {}
@@ -232,12 +239,6 @@ def _twice(lane: Lane, path: Path) -> Iterator[Finding]:
                     "package-twice", f"{name} and {other} are both {distribution}",
                     "keep one of the two tables", place=Place(path, key=(kind, name)),
                 )  # fmt: skip
-
-
-def _distribution(requirement: str) -> str:
-    """The normalized name that a requirement begins with."""
-    name = re.match(r"\s*[A-Za-z0-9._-]+", requirement)
-    return re.sub(r"[-_.]+", "-", name[0].strip()).lower() if name else requirement
 
 
 def _image_gates(lane: Lane, project: Project) -> tuple[tuple[Gate, ...], tuple[Finding, ...]]:

@@ -14,10 +14,10 @@ from builder.errors import Finding, Place, SourceError
 from builder.model.lock import LockedDep, LockedSource, LockedSubmodule
 from builder.model.values import SourceTree, TreeEntry
 from builder.ports import GitStore
+from builder.steps.tree_links import links_wrong
 
 GITLINK, SYMLINK, EXECUTABLE = "160000", "120000", "100755"
 _MODES = frozenset({"100644", "100664", EXECUTABLE, SYMLINK, GITLINK})
-_MAX_LINKS = 40  # that one path may pass, as in Linux
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _MAX_PART, _MAX_TARGET = 255, 4095  # bytes, of Linux
 _IGNORED_BY_HFS = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
@@ -114,9 +114,8 @@ def leaving(links: Mapping[str, bytes]) -> Iterator[str]:
             yield f"{path}: a symlink whose target is empty, too long or holds a control character"
         else:
             targets[path] = target
-    for path in targets:
-        if wrong := _resolve(path, targets):
-            yield f"{path}: a symlink to {targets[path]} {wrong}"
+    for path, wrong in links_wrong(targets):
+        yield f"{path}: a symlink to {targets[path]} {wrong}"
 
 
 def is_desktop_file(path: str) -> bool:
@@ -172,37 +171,6 @@ def parents(path: str) -> Iterator[str]:
     while "/" in path:
         path = path.rpartition("/")[0]
         yield path
-
-
-def _resolve(path: str, links: Mapping[str, str]) -> str:
-    """Follow a symlink through folders and further symlinks; what is wrong, or empty."""
-    at = path.split("/")[:-1]
-    ahead = _steps(links[path])
-    passed = 0
-    while ahead is not None and ahead:
-        part = ahead.pop()
-        if part == "..":
-            if not at:
-                return "leaves the tree"
-            at.pop()
-            continue
-        here = "/".join((*at, part))
-        if here not in links:
-            at.append(part)
-            continue
-        passed += 1
-        further = _steps(links[here])
-        if passed > _MAX_LINKS:
-            return "runs in a circle"
-        ahead = None if further is None else ahead + further
-    return "is absolute" if ahead is None else ""
-
-
-def _steps(target: str) -> list[str] | None:
-    """The parts of a target, the last first; None when it is absolute."""
-    if target.startswith("/"):
-        return None
-    return [part for part in reversed(target.split("/")) if part not in ("", ".")]
 
 
 def _targets(links: Sequence[TreeEntry], store: GitStore) -> Iterator[bytes]:

@@ -67,6 +67,10 @@ class PipIndex:
     def _unavailable(
         self, name: str, wanted: str, platform: str, complaint: str
     ) -> PackageUnavailable:
+        if hint := process.full_disk(complaint):
+            return PackageUnavailable(
+                f"{name}: there is no room for it", hint=hint, detail=_errors(complaint)
+            )
         if "DO NOT MATCH THE HASHES" in complaint:
             return PackageUnavailable(
                 f"{name}: the index gives another file than the locked one",

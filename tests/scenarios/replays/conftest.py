@@ -151,7 +151,7 @@ def copied(place: Workplace, to: Path) -> Workplace:
 
     root = to / "project"
     shutil.copytree(place.root, root, symlinks=True, copy_function=link)
-    return Workplace(root, place.env)
+    return Workplace(root, dict(place.env))
 
 
 @pytest.fixture
