@@ -21,20 +21,6 @@ def test_a_path_for_a_lane(replay: Replay) -> None:
         assert "did you mean demo?" in done.out + done.err
 
 
-@pytest.mark.parametrize("lane", ["/etc", "*", "../runs", "[d]emo", ""])
-def test_history_of_what_is_no_lane(replay: Replay, lane: str) -> None:
-    done = replay.place.run("history", lane)
-    assert (done.code, done.out) == (2, "")
-    assert f"{lane!r} is no lane's name" in done.err
-
-
-@pytest.mark.parametrize("command", ["stage", "fetch", "check", "build"])
-def test_a_platform_that_there_is_not(replay: Replay, command: str) -> None:
-    done = replay.place.run(command, "demo", "--platform", "linux/foo")
-    assert done.code == 2
-    assert "'linux/foo' is not one of 'linux/amd64', 'linux/arm64'" in done.err
-
-
 def test_no_lock_is_one_finding(replay: Replay) -> None:
     (replay.place.root / LOCK).unlink()
     for words in (("check", "demo"), ("verify-lock", "demo")):
