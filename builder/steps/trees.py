@@ -18,6 +18,7 @@ from builder.steps.tree_links import links_wrong
 
 GITLINK, SYMLINK, EXECUTABLE = "160000", "120000", "100755"
 _MODES = frozenset({"100644", "100664", EXECUTABLE, SYMLINK, GITLINK})
+MAX_FOLDERS = 250_000  # of one source; the largest projects have a third of that
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _MAX_PART, _MAX_TARGET = 255, 4095  # bytes, of Linux
 _IGNORED_BY_HFS = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
@@ -91,11 +92,15 @@ def check(
 def names(entries: Iterable[TreeEntry]) -> Iterator[str]:
     """What is wrong with the paths and modes of a tree."""
     paths = []
+    folders: dict[str, str] = {}  # what is wrong with each, looked at once
     for entry in entries:
         paths.append(entry.path)
         if entry.mode not in _MODES:
             yield f"{entry.path}: unknown mode {entry.mode}"
-        if wrong := _wrong(entry.path):
+        folder, slash, name = entry.path.rpartition("/")
+        if slash and folder not in folders:
+            folders[folder] = _wrong(folder)
+        if wrong := _wrong(name) or (slash and folders[folder]):
             yield f"{entry.path}: {wrong}"
     yield from _collisions(paths)
 
@@ -155,15 +160,53 @@ def _collisions(paths: Sequence[str]) -> Iterator[str]:
     for path, times in Counter(paths).items():
         if times > 1:
             yield f"{path}: there {times} times"
-    files = set(paths)
-    folders = {parent for path in files for parent in parents(path)}
-    for path in sorted(files & folders):
-        yield f"{path}: a file and a folder at once"
-    spelled: dict[str, str] = {}
-    for path in sorted(files | folders):
-        other = spelled.setdefault(_folded(path), path)
-        if other != path and other.rpartition("/")[0] == path.rpartition("/")[0]:
-            yield f"{path}: differs from {other} in case or Unicode form only"
+    folders = _Folders()
+    files: dict[tuple[int, str], str] = {}  # folder and name -> path
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        files[folders.number(folder), name] = path
+        if len(folders.inside) > MAX_FOLDERS:
+            yield f"{path}: below more than {MAX_FOLDERS:,} folders"
+            return
+    for key in sorted(files.keys() & folders.inside.keys(), key=lambda key: files[key]):
+        yield f"{files[key]}: a file and a folder at once"
+    spelled: dict[tuple[int, str], str] = {}
+    for folder_at, name in sorted({*files, *folders.inside}):
+        other = spelled.setdefault((folder_at, _folded(name)), name)
+        if other != name:
+            path, former = (folders.path(folder_at, each) for each in (name, other))
+            yield f"{path}: differs from {former} in case or Unicode form only"
+
+
+class _Folders:
+    """Folders by number, 0 the root: a tree can be thousands of them deep, and each is kept by
+    its own name only."""
+
+    def __init__(self) -> None:
+        self.inside: dict[tuple[int, str], int] = {}  # (folder it is in, name) -> number
+        self._numbers = {"": 0}  # of those that hold files
+        self._places: list[tuple[int, str]] = [(0, "")]
+
+    def number(self, path: str) -> int:
+        """Of a folder; it and those above it are known then."""
+        if path in self._numbers:
+            return self._numbers[path]
+        at = 0
+        for name in path.split("/"):
+            if (at, name) not in self.inside:
+                self.inside[at, name] = len(self._places)
+                self._places.append((at, name))
+            at = self.inside[at, name]
+        self._numbers[path] = at
+        return at
+
+    def path(self, folder: int, name: str) -> str:
+        """Of what has this name in a folder."""
+        parts = [name]
+        while folder:
+            folder, above = self._places[folder]
+            parts.append(above)
+        return "/".join(reversed(parts))
 
 
 def parents(path: str) -> Iterator[str]:

@@ -128,7 +128,19 @@ def test_s10_an_image_carries_its_lock(replay: Replay, built: str) -> None:
 
 
 def test_all_gates_of_the_demo_in_seconds(replay: Replay, built: str) -> None:
-    """One container for the probes, one that is never started for the files: 1.2 s here."""
-    done = replay.place.good("gate", built)
-    took = re.search(r"gates\s+\d+ of \d+\s+\((\d+\.\d) s\)", done.err)
-    assert took is None or float(took[1]) < 3
+    """One container is started, for the probes; one is created for the files: 1.2 s here."""
+    began = docker("info", "-f", "{{.SystemTime}}").strip()
+    took = []
+    for _ in range(2):  # another process may have the machine for a moment
+        done = replay.place.good("gate", built)
+        told = re.search(r"ok gates +\d+ of \d+ +\((\d+(?:\.\d)?) s\)", done.err)
+        assert told is not None, done.err
+        took.append(float(told[1]))
+    assert min(took) < 3
+    since = ("--since", began, "--until", docker("info", "-f", "{{.SystemTime}}").strip())
+    seen = docker("events", *since, "--filter", "type=container", "--format",
+                  "{{.Action}} {{.Actor.Attributes.image}}").splitlines()  # fmt: skip
+    image = json.loads(docker("image", "inspect", built))[0]["Id"]
+    ours = [line.split()[0] for line in seen if line.split()[-1] in (built, image)]
+    assert ours.count("start") == 2  # one a run
+    assert ours.count("create") == 4
