@@ -82,6 +82,7 @@ def check(
         report.check(type(error), *found)
         unchecked.append("markers and native parts: the sources are not proven")
     with timeline.stage("preflight") as line:
+        proven = len(report.findings)
         about, why = _engine(engine, platform)
         there = engine if about else None
         before(
@@ -93,7 +94,8 @@ def check(
             free = free_bytes(cache)
             preflight.machine(report, read.lane, lock, about, platform, free_bytes=free)
         unchecked += [f"{_NO_ENGINE} ({why})"] if why else []
-        line.done(f"{report.checks} checks", good=not report.exit_code or patched is None)
+        bad = any(found.level == "error" for found in report.findings[proven:])
+        line.done(f"{report.checks} checks", good=not bad)
     errors = [f for f in report.findings if f.level == "error"]
     findings = (*errors, *report.warnings)
     return Checked(name, build_id, report.checks, findings, report.exit_code, tuple(unchecked))

@@ -21,7 +21,7 @@ from typing import IO
 
 from builder.errors import ToolFailed, ToolMissing
 
-_FULL = re.compile(r"No space left on device|Disk quota exceeded|ENOSPC|Errno 28\b")
+_FULL = re.compile(r"(?i)no space left on device|disk quota exceeded|errno 28\b")
 _KEPT = (
     "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "http_proxy", "https_proxy", "no_proxy",
