@@ -36,8 +36,7 @@ class GitStore(Protocol):
         """Bring the pins that are missing, several at once, each at depth 1.
 
         A pin is published whole or not at all. Raises: SourceUnavailable, with every
-        attempt and its reason, after all pins were tried.
-        """
+        attempt and its reason, after all pins were tried."""
 
     def resolve(self, urls: Sequence[str], ref: str) -> str:
         """The commit that a remote ref names now (an annotated tag is peeled)."""
@@ -119,8 +118,9 @@ class PatchIndex(Protocol):
     def check(self, patch: bytes, *, strip: int, reverse: bool = False) -> str:
         """Empty when the patch applies cleanly, else git's own words."""
 
-    def apply(self, patch: bytes, *, strip: int) -> str:
-        """Apply a patch that was checked; the id of the tree that results."""
+    def apply(self, patch: bytes, *, strip: int) -> tuple[str | None, str]:
+        """Apply a patch that was checked; the id of the tree that results. None, and git's words,
+        where it would make a file of what is a folder, or the other way; the index stays."""
 
     def merge(self, patch: bytes, *, strip: int) -> tuple[str | None, str]:
         """Merge a patch over the blobs that it was made from, as far as they are in the store:
@@ -178,15 +178,9 @@ class Engine(Protocol):
         build behind. Raises: BuildFailed."""
 
     def relabel(
-        self,
-        reference: str,
-        labels: Mapping[str, str],
-        *,
-        platform: str,
-        epoch: int,
-        tag: str,
+        self, reference: str, labels: Mapping[str, str], *, platform: str, epoch: int, tag: str,
         log: Path,
-    ) -> str:
+    ) -> str:  # fmt: skip
         """Make `tag`: the same layers, config and history, and these labels; its image id."""
 
     def tag(self, image: str, reference: str) -> None: ...
@@ -199,7 +193,7 @@ class Engine(Protocol):
         """Remove the containers that killed runs of this machine left behind."""
 
     def read_tree(
-        self, image: str, roots: Sequence[str]
+        self, image: str, roots: Sequence[str], *, deep: bool = True
     ) -> AbstractContextManager[Iterator[tuple[ImageFile, IO[bytes] | None]]]:
         """Stream what lies at and below the roots, from one container that is created and
         never started; nothing is written to a disk. The reader (None for what is no regular
@@ -208,8 +202,14 @@ class Engine(Protocol):
         Roots have no leading /, none lies below another; "" is the whole image. A root that
         does not exist gives nothing. A root that is a symlink, or lies behind one, is followed
         inside the image (`docker cp -L`), and its entries are named below the root as it was
-        asked for. Symlinks below a root are given, not followed.
-        """
+        asked for. Symlinks below a root are given, not followed. When not `deep`, the roots
+        alone are given, and no link is followed."""
+
+    def read_layers(
+        self, image: str, *, above: int
+    ) -> AbstractContextManager[Iterator[tuple[int, ImageFile, IO[bytes] | None]]]:
+        """Stream the layers from number `above` on, each as it was written: `.wh.NAME` says that
+        NAME was removed. One that is there twice comes once, with its last number."""
 
 
 class Project(Protocol):
@@ -269,5 +269,5 @@ class StageLine(Protocol):
     def say(self, text: str) -> None:
         """What it does right now."""
 
-    def done(self, text: str) -> None:
-        """What it did: the text of the completed line."""
+    def done(self, text: str, *, good: bool = True) -> None:
+        """What it did, the text of the completed line; whether what it found is good."""

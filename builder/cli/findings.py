@@ -83,7 +83,7 @@ def annotation(found: Finding) -> str:
     parts = [f"file={_escaped(_near(place.file), property_=True)}"] if place else []
     parts += [f"line={line}"] if line else []
     parts += [f"title={_escaped(found.code, property_=True)}"]
-    text = f"{found.what}\n{found.hint}" if found.hint else found.what
+    text = clean(f"{found.what}\n{found.hint}" if found.hint else found.what)
     return f"::{found.level} {','.join(parts)}::{_escaped(text)}"
 
 

@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 
 import click
 
+from builder.cli.text import clean_json
 from builder.errors import ImgbuildError
 
+PLATFORM = click.Choice(("linux/amd64", "linux/arm64"))
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -21,8 +23,9 @@ def lane_argument(function: F) -> F:
 
 def platform_option(function: F) -> F:
     return click.option(
-        "--platform", metavar="linux/ARCH", help="Whose packages; default: this machine's."
-    )(function)
+        "--platform", metavar="linux/ARCH", type=PLATFORM,
+        help="Whose packages; default: this machine's.",
+    )(function)  # fmt: skip
 
 
 def json_option(function: F) -> F:
@@ -40,7 +43,7 @@ def junit_option(function: F) -> F:
 
 def emit(report: Any) -> None:
     """A report as JSON on stdout."""
-    click.echo(json.dumps(report, indent=2, ensure_ascii=False))
+    click.echo(clean_json(json.dumps(report, indent=2, ensure_ascii=False)))
 
 
 @contextmanager

@@ -51,7 +51,8 @@ class PlainProgress:
             self._print(f"  {word} {name:{_NAME}} {duration(time.monotonic() - began)}")
             raise
         took = time.monotonic() - began
-        self._print(f"  ok {name:{_NAME}} {line.text}{_time(took)}")
+        word = "ok" if line.good else "FAILED"
+        self._print(f"  {word} {name:{_NAME}} {line.text}{_time(took)}")
 
     def _print(self, text: str) -> None:
         print(clean(text).rstrip(), file=self._out, flush=True)
@@ -63,18 +64,18 @@ class _PlainLine:
     def __init__(self, owner: PlainProgress, name: str, last_s: float | None) -> None:
         self._owner, self._name, self._last = owner, name, last_s
         self._topic = ""
-        self.text = ""
+        self.text, self.good = "", True
 
     def say(self, text: str) -> None:
         topic = text.split(" ", 1)[0]
         if topic != self._topic:
             self._topic = topic
-            last = f"  (last time {duration(self._last)})" if self._last else ""
+            last = f"  ({self._name} took {duration(self._last)} last time)" if self._last else ""
             self._last = None
             self._owner._print(f"  .. {self._name:{_NAME}} {one_line(text)}{last}")
 
-    def done(self, text: str) -> None:
-        self.text = text
+    def done(self, text: str, *, good: bool = True) -> None:
+        self.text, self.good = text, good
 
 
 class LiveProgress:
@@ -109,7 +110,7 @@ class LiveProgress:
                 live.stop()
                 self._console.print(line.ended("✗", "red"))
                 raise
-        self._console.print(line.ended("✓", "green"))
+        self._console.print(line.ended("✓", "green") if line.good else line.ended("✗", "red"))
 
 
 class _LiveLine:
@@ -124,13 +125,13 @@ class _LiveLine:
         self._spinner = Spinner("dots")
         self._began = time.monotonic()
         self._now = ""
-        self._done = ""
+        self._done, self.good = "", True
 
     def say(self, text: str) -> None:
         self._now = one_line(text)
 
-    def done(self, text: str) -> None:
-        self._done = clean(text)
+    def done(self, text: str, *, good: bool = True) -> None:
+        self._done, self.good = clean(text), good
 
     def __rich__(self) -> Text:
         from rich.text import Text
@@ -139,7 +140,7 @@ class _LiveLine:
         spin = self._spinner.render(time.monotonic())
         right = duration(took) if took >= 1 else ""
         if self._last is not None and self._last >= 1:
-            right += f", last time {duration(self._last)}"
+            right += f" of {duration(self._last)} last time"
         glyph = spin if isinstance(spin, Text) else Text("·")
         return self._row(glyph, self._now, right)
 

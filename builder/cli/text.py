@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 
-_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+from builder.model.ids import redacted
+
+_UNSAFE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    r"\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""C0 but tab and newline, C1, what turns the direction of text, and what is not seen at all."""
 
 
 def clean(text: str) -> str:
-    """The text with control and direction characters written out: `\\x1b`."""
-    return _UNSAFE.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
+    """The text with control and direction characters written out, `\\x1b`, and without the
+    passwords of URLs."""
+    return _UNSAFE.sub(lambda m: m[0].encode("unicode_escape").decode(), redacted(text))
+
+
+def clean_json(text: str) -> str:
+    """The same for JSON: it stays JSON, and reads as the same values but for the passwords."""
+    return _UNSAFE.sub(lambda m: json.dumps(m[0])[1:-1], redacted(text))
 
 
 def one_line(text: str) -> str:

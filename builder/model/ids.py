@@ -26,7 +26,17 @@ _IMAGE_REF = re.compile(
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_PASSWORD = re.compile(
+    r"(?<=[A-Za-z0-9+.-])://(?:[^\s/@'\"<>]*:[^\s/@'\"<>]*|(?<=https://)[^\s/@'\"<>]+"
+    r"|(?<=http://)[^\s/@'\"<>]+)@"
+)
+MAX_URL = 2000  # characters: a longer one is no address, and no argument of a program
 _SCP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^-].*")
+
+
+def is_name(text: str) -> bool:
+    """The name of a lane, a source or a set: no path, and no pattern."""
+    return _NAME.fullmatch(text) is not None
 
 
 def is_relative_path(text: str) -> bool:
@@ -58,7 +68,7 @@ def is_local_url(url: str) -> bool:
 
 def is_url(text: str) -> bool:
     """https, ssh (also as user@host:path) or a local path; no userinfo that holds a secret."""
-    if _CONTROL.search(text) or " " in text or "\\" in text:
+    if len(text) > MAX_URL or _CONTROL.search(text) or " " in text or "\\" in text:
         return False
     if is_local_url(text) or _SCP.fullmatch(text):
         return "::" not in text
@@ -71,6 +81,17 @@ def is_url(text: str) -> bool:
     if parts.scheme == "https":
         return valid and "@" not in parts.netloc
     return parts.scheme == "ssh" and valid and parts.password is None
+
+
+def redacted(text: str) -> str:
+    """The text without the passwords and tokens of URLs in it; a user's name alone stays."""
+    return _PASSWORD.sub("://…@", text)
+
+
+def shown_url(url: str) -> str:
+    """A URL from outside, fit to show: no secret in it, and not longer than a line."""
+    plain = redacted(url)
+    return plain if len(plain) <= 200 else f"{plain[:199]}…"
 
 
 def _full(pattern: re.Pattern[str], says: str) -> Check:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,7 +11,7 @@ from builder.index_ports import PackageIndex
 from builder.model.nodes import Hooks
 from builder.model.values import Record, Verdict
 from builder.pipeline.build_hooks import hooked
-from builder.pipeline.check import before
+from builder.pipeline.check import before, free_bytes
 from builder.pipeline.gate import said
 from builder.pipeline.prove import prove
 from builder.pipeline.recording import Recording, former_logs, last_times
@@ -66,7 +65,7 @@ def build(
         with timeline.stage("preflight") as line:
             about = engine.describe()
             platform = options.platform or about.platform
-            free = shutil.disk_usage(cache).free
+            free = free_bytes(cache)
             report = preflight.Preflight()
             before(
                 report, read, lock, patched, platform,

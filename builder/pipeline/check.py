@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from builder.errors import Finding, ImgbuildError, LaneError
 from builder.model.lock import Lock
-from builder.model.values import CommitInfo, PatchedSource
+from builder.model.values import CommitInfo, EngineInfo, PatchedSource
 from builder.pipeline.prove import prove
 from builder.pipeline.timeline import Timeline
 from builder.ports import Engine, Files, GitStore, Progress, Project
@@ -24,7 +26,7 @@ from builder.steps.lanes import (
 from builder.steps.preflight.base_packages import of_bases
 from builder.steps.sources import not_here, pins
 
-_NO_ENGINE = "the engine: its version, platform and free disk (a build looks at once)"
+_NO_ENGINE = "the engine: its version, platform and free disk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +49,14 @@ def check(
     project: Project,
     store: GitStore,
     files: Files,
+    engine: Engine,
+    cache: Path,
     progress: Progress,
 ) -> Checked:
     """Look at everything that needs no container; findings are values, nothing is raised.
 
-    What cannot be looked at, because of an error before it or for want of an engine, is named.
+    What cannot be looked at, because of an error before it or for want of an engine of the
+    platform, is named.
     """
     report = preflight.Preflight()
     build_id = ""
@@ -73,18 +78,35 @@ def check(
         absent = not_here(lock, store=store) if offline else ()
         unchecked += [f"{key}: its commits are not on this machine" for key in absent]
     except ImgbuildError as error:
-        report.check(type(error), *error.findings)
-        unchecked.append("markers and native parts: the sources are not proven")
+        found = error.findings
         if isinstance(error, LockMissing):
-            report.check(type(error), *unresolved.unresolved(read.lane, project=project))
+            found = tuple(unresolved.without_lock(error, read.lane, project=project))
+        report.check(type(error), *found)
+        unchecked.append("markers and native parts: the sources are not proven")
     with timeline.stage("preflight") as line:
-        before(report, read, lock, patched, platform, project=project, store=store, files=files)
-        unchecked += _bases_unknown(read, lock, platform, project, files)
-        line.done(f"{report.checks} checks")
+        proven = len(report.findings)
+        about, why = _engine(engine, platform)
+        there = engine if about else None
+        before(
+            report, read, lock, patched, platform,
+            project=project, store=store, files=files, engine=there,
+        )  # fmt: skip
+        unchecked += _bases_unknown(read, lock, platform, project, files, there)
+        if about and lock:
+            free = free_bytes(cache)
+            preflight.machine(report, read.lane, lock, about, platform, free_bytes=free)
+        unchecked += [f"{_NO_ENGINE} ({why})"] if why else []
+        bad = any(found.level == "error" for found in report.findings[proven:])
+        line.done(f"{report.checks} checks", good=not bad)
     errors = [f for f in report.findings if f.level == "error"]
     findings = (*errors, *report.warnings)
-    unchecked.append(_NO_ENGINE)
     return Checked(name, build_id, report.checks, findings, report.exit_code, tuple(unchecked))
+
+
+def free_bytes(folder: Path) -> int:
+    """What is free where a folder lies, or will."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    return shutil.disk_usage(there).free
 
 
 def before(
@@ -168,12 +190,28 @@ def _device_code(
     return preflight.device_code(paths, read.lane) | absent
 
 
+def _engine(engine: Engine, platform: str) -> tuple[EngineInfo | None, str]:
+    """What the engine says of itself, or why it says nothing of this platform."""
+    try:
+        about = engine.describe()
+    except ImgbuildError as error:
+        return None, error.findings[0].what
+    if about.platform != platform:
+        return None, f"the one here is {about.platform}, this looks at {platform}"
+    return about, ""
+
+
 def _bases_unknown(
-    read: ReadLane, lock: Lock | None, platform: str, project: Project, files: Files
+    read: ReadLane,
+    lock: Lock | None,
+    platform: str,
+    project: Project,
+    files: Files,
+    engine: Engine | None,
 ) -> list[str]:
     if lock is None:
         return []
-    known = of_bases(read.lane, lock, platform, project=project, files=files)
+    known = of_bases(read.lane, lock, platform, project=project, files=files, engine=engine)
     return [
         f"packages of base {name}: its image is not looked into"
         for name, locked in sorted(lock.base.items())

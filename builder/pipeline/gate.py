@@ -29,7 +29,7 @@ def gate(
     Gates that need the lock, the sources, the wheels or the log of the build look at what of
     them is on this machine; without it they could not look.
     """
-    image = find(reference, engine=engine)
+    image = find(reference, engine=engine, project=project)
     name = lane or image.labels.get("io.imgbuild.lane")
     if name is None:
         raise UsageError(
@@ -41,7 +41,7 @@ def gate(
     with Timeline(progress).stage("gates") as line:
         facts = _facts(read, image, store, files, records, engine)
         verdicts = gates.examine(read.gates, image.id, engine=engine, facts=facts)
-        line.done(said(verdicts))
+        line.done(said(verdicts), good=all(verdict.passed for verdict in verdicts))
     return image, verdicts
 
 

@@ -174,8 +174,6 @@ def _packages(
             platforms=platforms, index=index, files=files,
             exact=lambda name, version: f"{name}{equals}{version}",
         )  # fmt: skip
-    if twice := resolve.twice(found, lane, kind):
-        raise LaneError.of(twice)
     return found
 
 

@@ -57,8 +57,11 @@ def check(
             )
             for one in _checked(subject, store, line.say)
         ]  # fmt: skip
-        bad = sum(one.state is None for one in found)
-        line.done(f"{len(found)} patches, {bad} of them fail" if bad else f"{len(found)} patches")
+        bad = sum(one.finding is not None for one in found)
+        untried = sum(one.state is None for one in found) - bad
+        counts = [(bad, "failed"), (untried, "not tried")]
+        said = ", ".join(f"{count} {word}" for count, word in counts if count)
+        line.done(f"{len(found)} patches" + (f", {said}" if said else ""), good=not bad)
     return tuple(found)
 
 

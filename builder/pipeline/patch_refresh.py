@@ -38,7 +38,8 @@ def refresh(
                 if one.patch.strip != 1:
                     _without_strip(one.patch.path, project)
         count = sum(one.data is not None for one in found)
-        line.done(f"{count} of {len(found)} patches rewritten for {subject.pinned.commit:.12}")
+        said = f"{count} of {len(found)} patches rewritten for {subject.pinned.commit:.12}"
+        line.done(said, good=not any(one.outcome == "conflict" for one in found))
     return found
 
 

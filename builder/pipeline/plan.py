@@ -10,8 +10,10 @@ from builder.model.lane import Lane
 from builder.model.lock import Lock
 from builder.model.values import Record
 from builder.pipeline.compare import inputs
+from builder.pipeline.prove import prove
+from builder.pipeline.timeline import Silent, Timeline
 from builder.ports import Engine, Files, GitStore, Project, Records
-from builder.steps import identity, kept, labels, rebuild
+from builder.steps import finals, identity, kept, labels, rebuild
 from builder.steps.drift import LockOutdated, drift
 from builder.steps.lanes import read_lane, read_lock
 from builder.steps.rebuild import Rebuild
@@ -47,12 +49,16 @@ def plan(
     engine: Engine,
     records: Records,
 ) -> Plan:
-    """Look, and change nothing. Raises: LaneInvalid, LockMissing, LockInvalid, LockOutdated."""
+    """Look, and change nothing. What is here of the sources is proven as a build would.
+
+    Raises: LaneInvalid, LockMissing, LockInvalid, LockOutdated; what `prove` raises.
+    """
     lane = read_lane(name, project=project).lane
     lock = read_lock(lane)
     if stale := drift(lane, lock, project=project):
         raise LockOutdated.of(stale)
     build_id = identity.build_id(lane, lock)
+    _prove(lane, lock, project, store, files)
     wanted, now = pins(lane, lock, root=project.root), inputs(lane, lock, project)
     why, image = _image(lane, build_id, engine)
     runs = records.runs(name)
@@ -69,6 +75,18 @@ def plan(
         again=again,
         seconds=stage_seconds(runs),
     )
+
+
+def _prove(lane: Lane, lock: Lock, project: Project, store: GitStore, files: Files) -> None:
+    """A build would refuse a lock that was edited by hand: so does its plan, if all is here."""
+    if not all(store.has(pin.commit) for pin in pins(lane, lock, root=project.root)):
+        return
+    patched = prove(
+        lane, lock, project=project, store=store, files=files, timeline=Timeline(Silent()),
+        offline=True,
+    )  # fmt: skip
+    if wrong := [*finals.findings(lane, lock, patched, store=store, files=files)]:
+        raise finals.ArchiveMismatch.of(wrong)
 
 
 def stage_seconds(runs: tuple[Record, ...]) -> Mapping[str, float]:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from builder.errors import ImgbuildError
+from builder.model.ids import redacted
 from builder.model.lane import Lane
 from builder.model.schema import dotted
 from builder.model.values import (
@@ -120,9 +121,9 @@ def _described(error: BaseException) -> Mapping[str, Any]:
         "findings": [
             {
                 "code": found.code,
-                "what": found.what,
-                "hint": found.hint,
-                "detail": found.detail,
+                "what": redacted(found.what),
+                "hint": redacted(found.hint),
+                "detail": redacted(found.detail),
                 "file": str(found.place.file) if found.place else "",
                 "key": dotted(found.place.key) if found.place else "",
             }

@@ -38,6 +38,19 @@ class Timeline:
             self.stages.append(StageTime(name, took, said.text))
 
 
+class Silent:
+    """Progress that nobody is told of."""
+
+    def title(self, text: str) -> None: ...
+    def note(self, text: str) -> None: ...
+    @contextmanager
+    def stage(self, name: str, *, last_s: float | None = None) -> Iterator[StageLine]:  # noqa: ARG002
+        yield self
+
+    def say(self, text: str) -> None: ...
+    def done(self, text: str, *, good: bool = True) -> None: ...
+
+
 class _Said:
     text = ""
 
@@ -49,6 +62,6 @@ class _Both:
     def say(self, text: str) -> None:
         self._line.say(text)
 
-    def done(self, text: str) -> None:
+    def done(self, text: str, *, good: bool = True) -> None:
         self._said.text = text
-        self._line.done(text)
+        self._line.done(text, good=good)

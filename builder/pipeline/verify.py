@@ -64,8 +64,8 @@ def verify_lock(name: str, tools: Tools, *, offline: bool, deep: bool = False) -
         asked = _ask(lock, tools, timeline, offline=offline)
     except LockMissing as error:
         assert read is not None
-        lacking = tuple(unresolved.unresolved(read.lane, project=tools.project))
-        return Proof(name, build_id, (*error.findings, *lacking), error.exit_code, ())
+        found = tuple(unresolved.without_lock(error, read.lane, project=tools.project))
+        return Proof(name, build_id, found, error.exit_code, ())
     except ImgbuildError as error:
         return Proof(name, build_id, error.findings, error.exit_code, ())
     exit_code = finals.ArchiveMismatch.exit_code if asked.findings else 0
@@ -116,7 +116,7 @@ def _ask(lock: Lock, tools: Tools, timeline: Timeline, *, offline: bool) -> Aske
     with timeline.stage("online") as line:
         found = online.ask(lock, registry=tools.registry, wheels=tools.wheels, say=line.say)
         unasked = f", {len(found.unchecked)} not checked" if found.unchecked else ""
-        line.done(f"{count} bases and wheels looked up{unasked}")
+        line.done(f"{count} bases and wheels looked up{unasked}", good=not found.findings)
     return found
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from builder.model.ids import shown_url
 from builder.steps.cmake_content import Fetch, Reading, Unclassified, content, declare
 from builder.steps.cmake_lines import Command, Unreadable, commands
 from builder.steps.cmake_scope import UNKNOWN, Scope, Truth, holds
@@ -146,8 +147,10 @@ def _settled(reading: Reading) -> tuple[Fetch, ...]:
     for fetch in reading.fetches:
         known = found.setdefault(fetch.name, fetch)
         if (known.url, known.tag) != (fetch.url, fetch.tag):
-            what = f"{fetch.name} is fetched from {known.url} at {known.tag} ({known.file}:"
-            what += f"{known.line}), and from {fetch.url} at {fetch.tag}"
+            what = (
+                f"{fetch.name} is fetched from {shown_url(known.url)} at {known.tag} ({known.file}:"
+            )
+            what += f"{known.line}), and from {shown_url(fetch.url)} at {fetch.tag}"
             hint = f"say which branch is taken: define = {{ … }}, or {declare(fetch.name)}"
             reading.unclassified.append(
                 Unclassified(fetch.name, what, hint, fetch.file, fetch.line)

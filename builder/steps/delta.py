@@ -59,13 +59,16 @@ def apply(tree: str, data: bytes, *, what: str, store: GitStore) -> str:
     if not data:
         return tree
     with store.patching(tree) as index:
-        if words := index.check(data, strip=1):
+        words, after = index.check(data, strip=1), None
+        if not words:
+            after, words = index.apply(data, strip=1)
+        if after is None:
             raise DeltaInvalid(
                 f"{what}: the locked delta does not apply",
                 hint="the commit or its tree is not the one it was made from: lock it again",
                 detail=words,
             )
-        return index.apply(data, strip=1)
+        return after
 
 
 def publish(

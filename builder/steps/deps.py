@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from builder.errors import Finding, LaneError, Place, SourceError
-from builder.model.ids import is_local_url, is_relative_path, is_url
+from builder.model.ids import is_local_url, is_relative_path, is_url, shown_url
 from builder.model.lane import Dep, DepSet, Lane
 from builder.model.lock import LockedDep
 from builder.model.values import GitPin
@@ -156,12 +156,13 @@ def _unfilled(
 def _doubtful(wanted: DepSet, url: str, fetches: Sequence[Fetch]) -> Iterator[Finding]:
     """Values that CMake would take and a lock must not hold."""
     for fetch in fetches:
+        asks = f"{fetch.name}: GIT_REPOSITORY {shown_url(fetch.url)}"
         if not _NAME.fullmatch(fetch.name):
             what = f"{fetch.name!r} is no name for a dep"
         elif not is_url(fetch.url):
-            what = f"{fetch.name}: GIT_REPOSITORY {fetch.url} is neither https, ssh nor a path"
+            what = f"{asks} is neither https, ssh nor a path"
         elif is_local_url(fetch.url) and not is_local_url(url):
-            what = f"{fetch.name}: GIT_REPOSITORY {fetch.url} is a path on this machine, given by "
+            what = f"{asks} is a path on this machine, given by "
             what += "a repository that is not on it"
         elif fetch.subfolder and not is_relative_path(fetch.subfolder):
             what = f"{fetch.name}: SOURCE_SUBDIR {fetch.subfolder} is not below the source"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from builder.errors import Finding, LaneError, Place
+from builder.model.ids import shown_url
 from builder.model.lane import DepSet, Lane
 from builder.model.lock import Lock, LockedDep
 from builder.model.values import PatchedSource
@@ -61,13 +62,14 @@ def _drift(lane: Lane, lock: Lock, name: str, fetches: Sequence[Fetch]) -> Itera
 def _differs(dep: LockedDep | None, fetch: Fetch) -> str:
     """In what a locked dep is not what would be fetched; empty when it is."""
     if dep is None:
-        return f"fetches {fetch.name} ({fetch.url} at {fetch.tag}), which is not in the lock"
+        place = f"{shown_url(fetch.url)} at {fetch.tag}"
+        return f"fetches {fetch.name} ({place}), which is not in the lock"
     if dep.from_ is None:
         return ""  # the lane's own stands in for it
     if (dep.url, dep.tag) != (fetch.url, fetch.tag):
         return (
-            f"fetches {fetch.name} from {fetch.url} at {fetch.tag}, the lock has {dep.url} "
-            f"at {dep.tag}"
+            f"fetches {fetch.name} from {shown_url(fetch.url)} at {fetch.tag}, "
+            f"the lock has {shown_url(dep.url)} at {dep.tag}"
         )
     found, locked = (fetch.variable, fetch.subfolder), (dep.variable, dep.subfolder or "")
     if found != locked:
@@ -83,7 +85,7 @@ def _uncovered(lane: Lane, source: str, tree: str, store: GitStore) -> Iterator[
     hint = f'add to the lane: [deps.{source}-cmake] with from = "{source}"'
     for fetch in fetches:
         if fetch.name not in lane.own_deps:
-            what = f"fetches {fetch.name} ({fetch.url}), which no deps table provides"
+            what = f"fetches {fetch.name} ({shown_url(fetch.url)}), which no deps table provides"
             yield finding(source, fetch.file, fetch.line, what, hint, DepsDrift.code)
     if fetches:
         for u in unclassified:

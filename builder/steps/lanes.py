@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -63,6 +64,12 @@ def names(project: Project) -> tuple[str, ...]:
     return tuple(path[:-5] for path, _ in found if path.endswith(".toml") and "/" not in path)
 
 
+def named(text: str) -> str:
+    """The lane that a path to its file, or to its lock, means."""
+    name = text.rstrip("/").rpartition("/")[2]
+    return name.removesuffix(".toml").removesuffix(".lock")
+
+
 def taken(lane: Lane, *, project: Project) -> Iterator[Finding]:
     """The other lanes of the project that would move the same tags of the same image name."""
     for other in names(project):
@@ -86,10 +93,10 @@ def taken(lane: Lane, *, project: Project) -> Iterator[Finding]:
 def read_lane(name: str, *, project: Project) -> ReadLane:
     """Read `locks/<name>.toml` strictly. Raises: LaneInvalid with every finding."""
     path = project.root / "locks" / f"{name}.toml"
-    named = is_relative_path(name) and "/" not in name
-    text = project.read(f"locks/{name}.toml") if named else None
+    is_name = is_relative_path(name) and "/" not in name
+    text = project.read(f"locks/{name}.toml") if is_name else None
     if text is None:
-        near = difflib.get_close_matches(name, names(project), n=1)
+        near = difflib.get_close_matches(named(name), names(project), n=1)
         raise LaneInvalid(
             f"there is no lane {name!r}",
             hint=f"did you mean {near[0]}?" if near else _known(project),
@@ -203,6 +210,7 @@ def _lane_findings(lane: Lane, path: Path) -> Iterator[Finding]:
                 ("deps", name, "from"), f"{name}: there is no source {derived.from_}",
                 f"sources of this lane: {known}",
             )  # fmt: skip
+    yield from _twice(lane, path)
     taken: dict[str, str] = {}
     for name, dep in sorted(lane.own_deps.items()):
         other = next((o for place, o in taken.items() if _nested(place, dep.into)), None)
@@ -216,6 +224,22 @@ def _base_findings(name: str, base: Base, finding: Any) -> Iterator[Finding]:
         yield finding(("base", name), f"{name}: needs exactly one of ref and rootfs")
     if base.rootfs is not None and not is_local_url("/" + base.rootfs):
         yield finding(("base", name, "rootfs"), f"{name}: rootfs must be a path")
+
+
+def _twice(lane: Lane, path: Path) -> Iterator[Finding]:
+    """Two entries for one distribution: they would overwrite each other at install."""
+    asked = {n: re.split(r"[^\w.-]", w.requirement.strip())[0] for n, w in lane.python.items()}
+    wheels = {name: re.sub(r"[-_.]+", "-", wanted).lower() for name, wanted in asked.items()}
+    debs = {name: deb.package for name, deb in lane.debs.items()}
+    for kind, wanted in (("python", wheels), ("debs", debs)):
+        first: dict[str, str] = {}
+        for name, distribution in sorted(wanted.items()):
+            other = first.setdefault(distribution, name)
+            if other != name:
+                yield Finding(
+                    "package-twice", f"{name} and {other} are both {distribution}",
+                    "keep one of the two tables", place=Place(path, key=(kind, name)),
+                )  # fmt: skip
 
 
 def _image_gates(lane: Lane, project: Project) -> tuple[tuple[Gate, ...], tuple[Finding, ...]]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from builder.errors import Finding, Place
 from builder.model.values import PatchFile, SourceTree, TreeEntry
 from builder.ports import GitStore
 from builder.steps import diffs
+from builder.steps.trees import parents
 
 CODE = "patch-failed"
 
@@ -73,6 +74,8 @@ def _hint(source: SourceTree, tree: str, patch: PatchFile, words: str, store: Gi
         near = _near(absent[1], store.entries(tree))
         moved = f"; is it {' or '.join(near)} now?" if near else ""
         return f"{absent[1]} is gone upstream{moved}"
+    if clash := next(_clashes(files, tree, store), None):
+        return f"upstream has {clash}: name it otherwise"
     failed = _FAILED.search(words)
     data = store.blob(tree, failed[1]) if failed else None
     if failed and data and (b"\r\n" in data) != (b"\r\n" in patch.data):
@@ -87,6 +90,15 @@ def _hint(source: SourceTree, tree: str, patch: PatchFile, words: str, store: Gi
         "its lines changed upstream: make the patch again on the new commit "
         "(imgbuild patch refresh), or drop it from the series"
     )
+
+
+def _clashes(files: Collection[str], tree: str, store: GitStore) -> Iterator[str]:
+    """Files of a patch that are folders in the tree, or lie below what is a file there."""
+    held = {entry.path for entry in store.entries(tree)}
+    for file in sorted(files):
+        yield from (f"{above} as a file" for above in parents(file) if above in held)
+        if any(path.startswith(f"{file}/") for path in held):
+            yield f"{file} as a folder"
 
 
 def _near(path: str, entries: Sequence[TreeEntry]) -> list[str]:

@@ -103,7 +103,10 @@ def _step(
         return _edits(patch, source, tree, index, store)
     words = index.check(patch.data, strip=patch.strip)
     if not words:
-        return PatchResult(patch, "applied", index.apply(patch.data, strip=patch.strip))
+        after, words = index.apply(patch.data, strip=patch.strip)
+        if after is None:
+            return explained(source, tree, patch, words, store)
+        return PatchResult(patch, "applied", after)
     if not index.check(patch.data, strip=patch.strip, reverse=True):
         return PatchResult(patch, "already-there", tree)
     if patch.options.three_way:

@@ -7,7 +7,7 @@ the tree that it was locked on, onto the tree that it meets now.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -41,7 +41,7 @@ def refresh(
             now = done.source
             yield RefreshedPatch(patch, done.patches[0].state)
         elif before is None or after is None or patch.edits:
-            yield RefreshedPatch(patch, "conflict", finding=failed[0].finding)
+            yield RefreshedPatch(patch, "conflict", finding=_by_hand(failed[0].finding, patch))
         else:
             merged = store.merge(before.tree, now.tree, after.tree)
             one = _merged(patch, now, merged, failed[0].finding, store)
@@ -79,6 +79,12 @@ def _merged(
         return RefreshedPatch(patch, "empty")
     data = rewritten(patch.data, store.diff(now.tree, merged.tree))
     return RefreshedPatch(patch, "rewritten", data)
+
+
+def _by_hand(failure: Finding, patch: PatchFile) -> Finding:
+    """Of a patch that no merge can carry over: what it was made on is not known here."""
+    why = "text edits are not merged" if patch.edits else "it does not apply where it was locked"
+    return replace(failure, hint=f"{why}: make it again by hand, then: imgbuild patch check")
 
 
 def _conflict(patch: PatchFile, merged: Merged, failure: Finding) -> Finding:

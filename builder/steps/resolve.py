@@ -12,7 +12,7 @@ from typing import Protocol
 
 from builder.errors import Finding, LaneError, Place
 from builder.index_ports import PackageIndex
-from builder.model.lane import Dep, Lane, Source
+from builder.model.lane import Dep, Source
 from builder.model.lock import (
     Final,
     LockedDep,
@@ -197,24 +197,6 @@ def edited(
                 "commit: it was edited", restoring(place.file.stem),
                 place=Place(place.file, key=(*place.key, key)),
             )  # fmt: skip
-
-
-def twice(packages: Mapping[str, LockedPackage], lane: Lane, kind: str) -> list[Finding]:
-    """Two entries for one distribution: they would overwrite each other at install."""
-    first: dict[str, str] = {}
-    found = []
-    for name, locked in sorted(packages.items()):
-        if locked.name in first:
-            found.append(
-                Finding(
-                    "package-twice",
-                    f"{name} and {first[locked.name]} are both {locked.name}",
-                    "keep one of the two tables",
-                    place=Place(lane.path, key=(kind, name)),
-                )
-            )
-        first[locked.name] = name
-    return found
 
 
 def _submodules(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from builder.errors import Finding, SourceError
-from builder.model.ids import is_local_url, is_relative_path, is_url
+from builder.model.ids import MAX_URL, is_local_url, is_relative_path, is_url, shown_url
 from builder.model.lock import LockedSubmodule
 from builder.model.values import GitPin, TreeEntry
 from builder.ports import GitStore, Say
@@ -173,7 +173,11 @@ def _declared(
     if file.mode == trees.SYMLINK:
         choice.report(f"{level.prefix}.gitmodules is a symlink", "git refuses that too")
         return {}
-    return _by_path(file, store)
+    try:
+        return _by_path(file, store)
+    except SourceError as unread:
+        choice.report(f"{level.prefix}.gitmodules: {unread}", unread.findings[0].hint)
+        return {}
 
 
 def _by_path(file: TreeEntry, store: GitStore) -> dict[str, str]:
@@ -198,12 +202,12 @@ def _urls(path: str, url: str | None, level: _Level, choice: _Choice) -> tuple[s
     try:
         urls = tuple(dict.fromkeys(relative(url, parent) for parent in level.urls))
     except ValueError as wrong:
-        choice.report(f"the submodule {path} has the URL {url!r}: {wrong}")
+        choice.report(f"the submodule {path} has the URL {shown_url(url)!r}: {wrong}")
         return ()
     says = _refused(path, urls[0], level)
     if says:
         choice.report(
-            f"the submodule {path} has the URL {url!r}: {says}",
+            f"the submodule {path} has the URL {shown_url(url)!r}: {says}",
             f'if the build does not need it: unfilled = {{ "{path}" = "<why not needed>" }}',
         )
         return ()
@@ -213,6 +217,8 @@ def _urls(path: str, url: str | None, level: _Level, choice: _Choice) -> tuple[s
 def _refused(path: str, url: str, level: _Level) -> str:
     if not is_relative_path(path):
         return "its path is not below the source"
+    if len(url) > MAX_URL:
+        return f"it is longer than {MAX_URL} characters"
     if not is_url(url) or url.startswith("-"):
         return "neither https, nor ssh, nor a path (and no password may stand in it)"
     if is_local_url(url) and not is_local_url(level.urls[0]):

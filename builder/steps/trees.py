@@ -14,10 +14,11 @@ from builder.errors import Finding, Place, SourceError
 from builder.model.lock import LockedDep, LockedSource, LockedSubmodule
 from builder.model.values import SourceTree, TreeEntry
 from builder.ports import GitStore
+from builder.steps.tree_links import links_wrong
 
 GITLINK, SYMLINK, EXECUTABLE = "160000", "120000", "100755"
 _MODES = frozenset({"100644", "100664", EXECUTABLE, SYMLINK, GITLINK})
-_MAX_LINKS = 40  # that one path may pass, as in Linux
+MAX_FOLDERS = 250_000  # of one source; the largest projects have a third of that
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _MAX_PART, _MAX_TARGET = 255, 4095  # bytes, of Linux
 _IGNORED_BY_HFS = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
@@ -91,11 +92,15 @@ def check(
 def names(entries: Iterable[TreeEntry]) -> Iterator[str]:
     """What is wrong with the paths and modes of a tree."""
     paths = []
+    folders: dict[str, str] = {}  # what is wrong with each, looked at once
     for entry in entries:
         paths.append(entry.path)
         if entry.mode not in _MODES:
             yield f"{entry.path}: unknown mode {entry.mode}"
-        if wrong := _wrong(entry.path):
+        folder, slash, name = entry.path.rpartition("/")
+        if slash and folder not in folders:
+            folders[folder] = _wrong(folder)
+        if wrong := _wrong(name) or (slash and folders[folder]):
             yield f"{entry.path}: {wrong}"
     yield from _collisions(paths)
 
@@ -114,9 +119,8 @@ def leaving(links: Mapping[str, bytes]) -> Iterator[str]:
             yield f"{path}: a symlink whose target is empty, too long or holds a control character"
         else:
             targets[path] = target
-    for path in targets:
-        if wrong := _resolve(path, targets):
-            yield f"{path}: a symlink to {targets[path]} {wrong}"
+    for path, wrong in links_wrong(targets):
+        yield f"{path}: a symlink to {targets[path]} {wrong}"
 
 
 def is_desktop_file(path: str) -> bool:
@@ -156,15 +160,53 @@ def _collisions(paths: Sequence[str]) -> Iterator[str]:
     for path, times in Counter(paths).items():
         if times > 1:
             yield f"{path}: there {times} times"
-    files = set(paths)
-    folders = {parent for path in files for parent in parents(path)}
-    for path in sorted(files & folders):
-        yield f"{path}: a file and a folder at once"
-    spelled: dict[str, str] = {}
-    for path in sorted(files | folders):
-        other = spelled.setdefault(_folded(path), path)
-        if other != path and other.rpartition("/")[0] == path.rpartition("/")[0]:
-            yield f"{path}: differs from {other} in case or Unicode form only"
+    folders = _Folders()
+    files: dict[tuple[int, str], str] = {}  # folder and name -> path
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        files[folders.number(folder), name] = path
+        if len(folders.inside) > MAX_FOLDERS:
+            yield f"{path}: below more than {MAX_FOLDERS:,} folders"
+            return
+    for key in sorted(files.keys() & folders.inside.keys(), key=lambda key: files[key]):
+        yield f"{files[key]}: a file and a folder at once"
+    spelled: dict[tuple[int, str], str] = {}
+    for folder_at, name in sorted({*files, *folders.inside}):
+        other = spelled.setdefault((folder_at, _folded(name)), name)
+        if other != name:
+            path, former = (folders.path(folder_at, each) for each in (name, other))
+            yield f"{path}: differs from {former} in case or Unicode form only"
+
+
+class _Folders:
+    """Folders by number, 0 the root: a tree can be thousands of them deep, and each is kept by
+    its own name only."""
+
+    def __init__(self) -> None:
+        self.inside: dict[tuple[int, str], int] = {}  # (folder it is in, name) -> number
+        self._numbers = {"": 0}  # of those that hold files
+        self._places: list[tuple[int, str]] = [(0, "")]
+
+    def number(self, path: str) -> int:
+        """Of a folder; it and those above it are known then."""
+        if path in self._numbers:
+            return self._numbers[path]
+        at = 0
+        for name in path.split("/"):
+            if (at, name) not in self.inside:
+                self.inside[at, name] = len(self._places)
+                self._places.append((at, name))
+            at = self.inside[at, name]
+        self._numbers[path] = at
+        return at
+
+    def path(self, folder: int, name: str) -> str:
+        """Of what has this name in a folder."""
+        parts = [name]
+        while folder:
+            folder, above = self._places[folder]
+            parts.append(above)
+        return "/".join(reversed(parts))
 
 
 def parents(path: str) -> Iterator[str]:
@@ -172,37 +214,6 @@ def parents(path: str) -> Iterator[str]:
     while "/" in path:
         path = path.rpartition("/")[0]
         yield path
-
-
-def _resolve(path: str, links: Mapping[str, str]) -> str:
-    """Follow a symlink through folders and further symlinks; what is wrong, or empty."""
-    at = path.split("/")[:-1]
-    ahead = _steps(links[path])
-    passed = 0
-    while ahead is not None and ahead:
-        part = ahead.pop()
-        if part == "..":
-            if not at:
-                return "leaves the tree"
-            at.pop()
-            continue
-        here = "/".join((*at, part))
-        if here not in links:
-            at.append(part)
-            continue
-        passed += 1
-        further = _steps(links[here])
-        if passed > _MAX_LINKS:
-            return "runs in a circle"
-        ahead = None if further is None else ahead + further
-    return "is absolute" if ahead is None else ""
-
-
-def _steps(target: str) -> list[str] | None:
-    """The parts of a target, the last first; None when it is absolute."""
-    if target.startswith("/"):
-        return None
-    return [part for part in reversed(target.split("/")) if part not in ("", ".")]
 
 
 def _targets(links: Sequence[TreeEntry], store: GitStore) -> Iterator[bytes]:

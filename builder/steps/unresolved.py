@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from builder.errors import Finding, ImgbuildError, LaneError, Place
 from builder.model.lane import Dep, Lane, Source
 from builder.ports import Project
-from builder.steps.lanes import image_folder
+from builder.steps.lanes import LockMissing, image_folder
 from builder.steps.patches import read_sets
 
 
@@ -43,6 +44,17 @@ def obstacles(lane: Lane, *, project: Project) -> Iterator[Finding]:
     """Why a lane cannot be locked here at all, found before anything is fetched."""
     if missing := image_missing(lane, project=project):
         yield missing
+
+
+def without_lock(missing: LockMissing, lane: Lane, *, project: Project) -> Iterator[Finding]:
+    """A missing lock as one finding with what it would fill in; beside it only what `imgbuild
+    lock` would stumble over."""
+    found = [*unresolved(lane, project=project)]
+    (first,) = missing.findings
+    command = f"imgbuild lock {lane.name}"
+    filled = [f for f in found if f.code == Unresolved.code and f.hint.startswith(command)]
+    yield replace(first, detail="\n".join(f.what for f in filled))
+    yield from (f for f in found if f not in filled)
 
 
 def unresolved(lane: Lane, *, project: Project) -> Iterator[Finding]:

@@ -67,7 +67,8 @@ class AptIndex:
             if record is None:
                 raise PackageUnavailable(
                     f"{wanted}: no package of this name for {platform} in apt's sources",
-                    hint=f"apt-cache search {wanted}; sources are the system's (/etc/apt)",
+                    hint=process.full_disk(state.complaint)
+                    or f"apt-cache search {wanted}; sources are the system's (/etc/apt)",
                     detail=state.complaint,
                 )
             path = state.download(wanted, record, into)
@@ -83,7 +84,7 @@ class AptIndex:
             if record is None:
                 raise PackageUnavailable(
                     f"{name} {version} is not in apt's sources (any more)",
-                    hint=again(name),
+                    hint=process.full_disk(state.complaint) or again(name),
                     detail=state.complaint or f"there now: {state.versions(name)}",
                 )
             path = state.download(name, record, into)
@@ -156,7 +157,8 @@ class _State:
             if done.returncode or len(found) != 1:
                 raise PackageUnavailable(
                     f"{name} {record.version} cannot be downloaded",
-                    hint="if the archive moved on meanwhile, try again; otherwise see apt's words",
+                    hint=process.full_disk(done.complaint)
+                    or "if the archive moved on meanwhile, try again; otherwise see apt's words",
                     detail=done.complaint,
                 )
             return found[0].replace(into / _filename(name, record, self.architecture))

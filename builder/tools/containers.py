@@ -57,7 +57,7 @@ def run_script(image: str, script: str, *, timeout_s: float) -> ScriptResult:
 
 @contextlib.contextmanager
 def read_tree(
-    image: str, roots: Sequence[str]
+    image: str, roots: Sequence[str], *, deep: bool = True
 ) -> Iterator[Iterator[tuple[ImageFile, IO[bytes] | None]]]:
     """See ports.Engine.read_tree."""
     with _named() as name:
@@ -66,7 +66,7 @@ def read_tree(
             "create", "--pull", "never", *_identity(name), "--network", "none", image, "-"
         )
         with contextlib.ExitStack() as streams:
-            yield _entries(name, roots, streams)
+            yield _entries(name, roots, streams, deep=deep)
 
 
 def sweep() -> None:
@@ -83,20 +83,25 @@ def sweep() -> None:
 
 
 def _entries(
-    container: str, roots: Sequence[str], streams: contextlib.ExitStack
+    container: str, roots: Sequence[str], streams: contextlib.ExitStack, *, deep: bool
 ) -> Iterator[tuple[ImageFile, IO[bytes] | None]]:
     for root in roots:
-        words = ("cp", "--follow-link", f"{container}:/{root}", "-")
+        follow = ("--follow-link",) if deep else ()
+        words = ("cp", *follow, f"{container}:/{root}", "-")
         running = streams.enter_context(docker_cli.started(words))
         assert running.stdout is not None
         try:
             with tarfile.open(fileobj=running.stdout, mode="r|") as tar:
                 for member in tar:
-                    yield _file(member, root), tar.extractfile(member) if member.isreg() else None
+                    content = tar.extractfile(member) if member.isreg() else None
+                    yield described(member, root), content
+                    if not deep:
+                        break
         except tarfile.ReadError:
             _check_copy(running, root, is_whole=False)
         else:
-            _check_copy(running, root, is_whole=True)
+            if deep:
+                _check_copy(running, root, is_whole=True)
         streams.close()
 
 
@@ -107,7 +112,8 @@ def _check_copy(running: Popen[bytes], root: str, *, is_whole: bool) -> None:
         raise docker_cli.failed(f"/{root} cannot be read out of the image", complaint)
 
 
-def _file(member: tarfile.TarInfo, root: str) -> ImageFile:
+def described(member: tarfile.TarInfo, root: str) -> ImageFile:
+    """An entry of a tar whose names begin at a root, "" for the image's own."""
     kind: Kind = "other"
     if member.isreg():
         kind = "file"

@@ -29,7 +29,7 @@ from builder.model.values import (
     ScriptResult,
 )
 from builder.ports import Say
-from builder.tools import buildx, containers, docker_cli
+from builder.tools import buildx, containers, docker_cli, image_layers
 from builder.tools.docker_cli import BuildxMissing, EngineMissing
 
 if TYPE_CHECKING:
@@ -130,9 +130,14 @@ class DockerEngine:
         containers.sweep()
 
     def read_tree(
-        self, image: str, roots: Sequence[str]
+        self, image: str, roots: Sequence[str], *, deep: bool = True
     ) -> AbstractContextManager[Iterator[tuple[ImageFile, IO[bytes] | None]]]:
-        return containers.read_tree(image, roots)
+        return containers.read_tree(image, roots, deep=deep)
+
+    def read_layers(
+        self, image: str, *, above: int
+    ) -> AbstractContextManager[Iterator[tuple[int, ImageFile, IO[bytes] | None]]]:
+        return image_layers.read_layers(image, above=above)
 
     @functools.cached_property
     def _client(self) -> DockerClient:

@@ -168,13 +168,13 @@ class HistoryFolder:
 
     def _bring(self, tree: str, delta: bytes, result: str) -> None:
         """Write the result's objects into the store itself: here they may lie in packs of ours."""
-        found = tree
+        found: str | None = tree
         if delta:
             with git_patch.patching(self._store, tree, self._store.parent / "tmp") as index:
-                found = index.apply(delta, strip=1)
+                found, _ = index.apply(delta, strip=1)
         if found != result:
             raise ToolFailed(
-                f"git's own patch gives tree {found:.12}, its merge gave {result:.12}",
+                f"git's own patch gives tree {found or 'none':.12}, its merge gave {result:.12}",
                 hint="report it, with the names of the commits",
             )
 

@@ -26,19 +26,13 @@ class TemporaryIndex:
         done = self._git(argv, patch, check=False)
         return git_words.shown(done.complaint) if done.returncode else ""
 
-    def apply(self, patch: bytes, *, strip: int) -> str:
-        """Apply what was checked; the id of the tree that results."""
-        self._git((*_apply(strip), "-"), patch)
-        return self._git(("git", "write-tree")).text.strip()
+    def apply(self, patch: bytes, *, strip: int) -> tuple[str | None, str]:
+        """Apply what was checked; the id of the tree that results, or None and git's words."""
+        return self._applied((*_apply(strip), "-"), patch)
 
     def merge(self, patch: bytes, *, strip: int) -> tuple[str | None, str]:
         """Merge what does not apply as it stands; the index is as it was when it conflicts."""
-        before = self._git(("git", "write-tree")).text.strip()
-        done = self._git((*_apply(strip), "--3way", "-"), patch, check=False)
-        if not done.returncode:
-            return self._git(("git", "write-tree")).text.strip(), ""
-        self._git(("git", "read-tree", before))
-        return None, git_words.shown(done.complaint)
+        return self._applied((*_apply(strip), "--3way", "-"), patch)
 
     def put(self, path: str, data: bytes, *, executable: bool | None = None) -> str:
         """Write a file into the index, its mode kept unless it is given; the tree."""
@@ -50,6 +44,18 @@ class TemporaryIndex:
         line = f"{mode} {blob}\t{path}\0".encode("utf-8", "surrogateescape")
         self._git(("git", "update-index", "-z", "--add", "--index-info"), line)
         return self._git(("git", "write-tree")).text.strip()
+
+    def _applied(self, argv: tuple[str, ...], patch: bytes) -> tuple[str | None, str]:
+        """The tree after a patch, or git's words; it may find only now that one path would be a
+        file and a folder at once."""
+        before = self._git(("git", "write-tree")).text.strip()
+        done = self._git(argv, patch, check=False)
+        if not done.returncode:
+            done = self._git(("git", "write-tree"), check=False)
+        if not done.returncode:
+            return done.text.strip(), ""
+        self._git(("git", "read-tree", before))
+        return None, git_words.shown(done.complaint)
 
     def _git(
         self, argv: tuple[str, ...], stdin: bytes = b"", *, check: bool = True

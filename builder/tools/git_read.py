@@ -8,13 +8,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import IO, TYPE_CHECKING
 
-from builder.errors import SourceError
+from builder.errors import SourceError, ToolMissing
 from builder.model.values import CommitInfo, TreeEntry
 from builder.tools import git_env, process
 from builder.tools.git_words import shown
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from git import Repo
 
 READ_LIMIT_S = 1800.0
+MAX_ENTRIES = 1_000_000  # paths of one tree; the largest projects have half of that
+MAX_LISTED = 256 << 20  # bytes of git's list of them
 _PIPE_BYTES = 1 << 20
 _HASHES = {40: hashlib.sha1, 64: hashlib.sha256}
 
@@ -45,6 +49,19 @@ class NameUnreadable(SourceError):
     code = "name-unreadable"
 
 
+class TreeTooLarge(SourceError):
+    """A tree has more paths than any project has."""
+
+    code = "tree-too-large"
+
+    def __init__(self, tree: str) -> None:
+        super().__init__(
+            f"tree {tree:.12} has more than {MAX_ENTRIES:,} paths, or {MAX_LISTED >> 20} MiB "
+            "of them",
+            hint="no source of this size is taken: is it the repository that you mean?",
+        )
+
+
 class Reader:
     """Reads commits, trees and blobs. Use `close` (it ends GitPython's git processes)."""
 
@@ -56,10 +73,9 @@ class Reader:
 
     def commit(self, commit: str) -> CommitInfo:
         """Raises: ObjectDamaged when it is not there."""
-        from git import Commit
-
+        git = _gitpython()
         with self._one, self._reading(commit):
-            found = Commit(self._opened(), bytes.fromhex(commit))
+            found = git.Commit(self._opened(), bytes.fromhex(commit))
             return CommitInfo(
                 commit,
                 found.tree.hexsha,
@@ -71,39 +87,53 @@ class Reader:
 
     def holds(self, name: str) -> bool:
         """Whether an object is there."""
-        from git.exc import ODBError
-
+        git = _gitpython()
         with self._one:
             try:
                 self._opened().odb.info(bytes.fromhex(name))
-            except (ValueError, ODBError, OSError):
+            except (ValueError, git.exc.ODBError, OSError):
                 return False
         return True
 
     def blob(self, tree: str, path: str) -> bytes | None:
         """A file of a tree; None for a folder, a symlink, a gitlink, or nothing there."""
-        from git import Blob, Tree
-
+        git = _gitpython()
         with self._one, self._reading(tree):
             try:
-                found = Tree(self._opened(), bytes.fromhex(tree), Tree.tree_id << 12, "") / path
+                whole = git.Tree(self._opened(), bytes.fromhex(tree), git.Tree.tree_id << 12, "")
+                found = whole / path
             except KeyError:
                 return None
-            if not isinstance(found, Blob) or found.mode & 0o170000 != 0o100000:
+            if not isinstance(found, git.Blob) or found.mode & 0o170000 != 0o100000:
                 return None
             data = bytes(found.data_stream.read())
         _prove(found.hexsha, data, self.git_dir)
         return data
 
     def entries(self, tree: str) -> tuple[TreeEntry, ...]:
-        """All entries below a tree, in git's order. Raises: NameUnreadable, ObjectDamaged."""
-        done = self._git("ls-tree", "-r", "-l", "-z", "--full-tree", tree)
-        if done.returncode:
-            raise ObjectDamaged(tree, f"cannot be read: {shown(done.complaint)}", self.git_dir)
+        """All entries below a tree, in git's order, of which there is a bound: a few small trees
+        that name each other can stand for billions of paths.
+
+        Raises: NameUnreadable, ObjectDamaged, TreeTooLarge.
+        """
+        argv = ("git", "ls-tree", "-r", "-l", "-z", "--full-tree", tree)
+        listed, count = bytearray(), 0
+        with process.started(argv, env=self._env, timeout_s=READ_LIMIT_S) as running:
+            assert running.stdout is not None
+            assert running.stderr is not None
+            while chunk := running.stdout.read(_PIPE_BYTES):
+                listed += chunk
+                count += chunk.count(b"\0")
+                if count > MAX_ENTRIES or len(listed) > MAX_LISTED:
+                    raise TreeTooLarge(tree)
+            complaint = running.stderr.read().decode("utf-8", "replace")
+            code = running.wait()
+        if code:
+            raise ObjectDamaged(tree, f"cannot be read: {shown(complaint)}", self.git_dir)
         try:
-            text = done.stdout.decode("utf-8")
+            text = listed.decode("utf-8")
         except UnicodeDecodeError as bad:
-            raise _unreadable(done.stdout, bad.start) from bad
+            raise _unreadable(bytes(listed), bad.start) from bad
         return tuple(_entry(line) for line in text.split("\0") if line)
 
     def stream(self, objects: Sequence[str]) -> Iterator[tuple[str, bytes]]:
@@ -141,19 +171,17 @@ class Reader:
 
     def _opened(self) -> Repo:
         if self._repo is None:
-            from git import GitCmdObjectDB, Repo
-
-            self._repo = Repo(self.git_dir, odbt=GitCmdObjectDB)
+            git = _gitpython()
+            self._repo = git.Repo(self.git_dir, odbt=git.GitCmdObjectDB)
             self._repo.git.update_environment(**self._env)
         return self._repo
 
     @contextlib.contextmanager
     def _reading(self, name: str) -> Iterator[None]:
-        from git.exc import ODBError
-
+        git = _gitpython()
         try:
             yield
-        except (ValueError, ODBError, OSError) as missing:
+        except (ValueError, git.exc.ODBError, OSError) as missing:
             raise ObjectDamaged(name, "cannot be read", self.git_dir) from missing
 
     def _next(self, name: str, pipe: IO[bytes]) -> bytes:
@@ -168,6 +196,16 @@ class Reader:
 
     def _git(self, *arguments: str) -> process.Completed:
         return process.run(("git", *arguments), env=self._env, timeout_s=READ_LIMIT_S, check=False)
+
+
+def _gitpython() -> ModuleType:
+    """GitPython, which looks for the program as it is imported. Raises: ToolMissing."""
+    if shutil.which("git") is None:
+        raise ToolMissing("git is not installed", hint="apt-get install git")
+    import git
+    import git.exc
+
+    return git
 
 
 def _prove(name: str, data: bytes, store: Path) -> None:

@@ -20,10 +20,12 @@ class Why(Enum):
     OWNER = "the repository belongs to another user"
     TRANSIENT = "the connection broke"
     UNREACHABLE = "the server cannot be reached"
+    FULL = "there is no room for it on this machine"
     OTHER = "git failed"
 
 
 _SIGNS: tuple[tuple[Why, str], ...] = (
+    (Why.FULL, r"No space left on device|Disk quota exceeded"),
     (Why.DAMAGED, r"repository corruption|bad object|missing blob|did not send all|"
                   r"unable to read [0-9a-f]{40}|object file .* is empty|inflate|not whole"),
     (Why.REFUSED, r"not our ref|unadvertised object|couldn't find remote ref|"
@@ -45,6 +47,7 @@ _SIGNS: tuple[tuple[Why, str], ...] = (
 )  # fmt: skip
 _COMPILED = tuple((why, re.compile(pattern)) for why, pattern in _SIGNS)
 _HINTS: tuple[tuple[Why, str], ...] = (
+    (Why.FULL, "free space, or name another folder: IMGBUILD_CACHE"),
     (Why.AUTH, "log in with a git credential helper (git config --global credential.helper …) "
                "or load your key into the ssh agent (ssh-add), then try again"),
     (Why.HOST_KEY, "connect once by hand (ssh <host>), compare the key, then try again"),

@@ -16,6 +16,7 @@ from builder.tools.packages import PackageUnavailable, again, check
 _GLIBC = range(39, 16, -1)  # 2.39 is Ubuntu 24.04's, 2.17 that of manylinux2014
 _MACHINES = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
 _OLD = {"x86_64": ("manylinux2014", "manylinux2010", "manylinux1"), "aarch64": ("manylinux2014",)}
+_BROKEN = re.compile(r"after connection broken by '(?:ProtocolError\('[^']*', )?(\w+)")
 _TIMEOUT_S = 3600  # wheels have gigabytes; pip itself gives up on a connection that is silent
 
 
@@ -60,16 +61,20 @@ class PipIndex:
             )  # fmt: skip
             found = sorted(Path(folder).glob("*.whl"))
             if done.returncode or len(found) != 1:
-                raise self._unavailable(name, words[-1], platform, _errors(done.complaint))
+                raise self._unavailable(name, words[-1], platform, done.complaint)
             return found[0].replace(into / found[0].name)
 
     def _unavailable(
         self, name: str, wanted: str, platform: str, complaint: str
     ) -> PackageUnavailable:
+        if hint := process.full_disk(complaint):
+            return PackageUnavailable(
+                f"{name}: there is no room for it", hint=hint, detail=_errors(complaint)
+            )
         if "DO NOT MATCH THE HASHES" in complaint:
             return PackageUnavailable(
                 f"{name}: the index gives another file than the locked one",
-                hint=again(name), detail=complaint,
+                hint=again(name), detail=_errors(complaint),
             )  # fmt: skip
         if "(from versions: none)" in complaint and self._has_sdists(name):
             return PackageUnavailable(
@@ -77,13 +82,20 @@ class PipIndex:
                 f"{platform} with Python {self._python}",
                 hint="build the wheel yourself and offer it (find-links in pip's configuration), "
                 "or take the project as a source of the lane",
-                detail=complaint,
+                detail=_errors(complaint),
             )
         what = name if wanted.endswith("requirements.txt") else wanted
+        if broken := _BROKEN.search(complaint):
+            return PackageUnavailable(
+                f"{what}: an index does not answer ({broken[1]})",
+                hint="try again when it does (pip config list shows which are asked); what "
+                "imgbuild fetch brought before needs none",
+                detail=_errors(complaint),
+            )
         return PackageUnavailable(
             f"{what}: pip finds no such wheel for {platform} with Python {self._python}",
             hint=f"{again(name)}; pip config list shows which index was asked",
-            detail=complaint,
+            detail=_errors(complaint),
         )
 
     def _has_sdists(self, name: str) -> bool:

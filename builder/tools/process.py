@@ -7,7 +7,9 @@ session of its own so that the whole group can be ended.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -19,6 +21,7 @@ from typing import IO
 
 from builder.errors import ToolFailed, ToolMissing
 
+_FULL = re.compile(r"(?i)no space left on device|disk quota exceeded|errno 28\b")
 _KEPT = (
     "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "http_proxy", "https_proxy", "no_proxy",
@@ -111,6 +114,14 @@ def started(
         raise ToolMissing(
             f"{words[0]} is not installed", hint="imgbuild doctor says what is missing"
         ) from missing
+    except OSError as refused:
+        if refused.errno != errno.E2BIG:
+            raise
+        raise ToolFailed(
+            f"{words[0]}: an argument of {max(map(len, words)) // 1000} kB is too long for this "
+            "system",
+            hint="something in a lane or a source is far longer than it should be",
+        ) from refused
     timer = threading.Timer(timeout_s or 0, _end, (process, signal.SIGKILL))
     timer.daemon = True
     if timeout_s is not None:
@@ -127,8 +138,16 @@ def failed(done: Completed) -> ToolFailed:
     last = done.complaint.splitlines()[-1:] or ["no output"]
     return ToolFailed(
         f"{Path(done.argv[0]).name} ended with code {done.returncode}: {last[0]}",
+        hint=full_disk(done.complaint),
         detail=f"{_command(done.argv)}\n{done.complaint[-4000:]}",
     )
+
+
+def full_disk(complaint: str) -> str:
+    """What to do when a program found no room; empty when it says nothing of that."""
+    if not _FULL.search(complaint):
+        return ""
+    return "free space, or name other folders: IMGBUILD_CACHE, IMGBUILD_STATE, TMPDIR"
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -139,6 +139,40 @@ def test_reading_a_tree(each_store: Bench, tag: str, tmp_path: Path) -> None:
     assert ours() == []
 
 
+@pytest.mark.parametrize("way", ["direct", "save"])
+def test_reading_layers(
+    each_store: Bench, tag: str, tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a later layer removes is in the one that wrote it; the base's own are left out."""
+    monkeypatch.setenv("IMGBUILD_PUSH_SAVE", "1" if way == "save" else "0")
+    (tmp_path / "Dockerfile").write_text(
+        f"FROM {each_store.base}\nRUN mkdir -p /srv/a && echo key >/srv/key && echo 1 >/srv/a/x && "
+        "ln /srv/key /srv/same\nRUN find /srv/key /srv/a -delete && mkdir /srv/a\n"
+    )
+    request = BuildRequest(tmp_path, {}, {}, {}, tag, each_store.platform, tmp_path / "log")
+    each_store.engine.build(request, say=lambda _: None)
+    (base, image) = (each_store.engine.image(name) for name in (each_store.base, tag))
+    assert base is not None
+    assert image is not None
+    above = len(base.layers)
+    found: dict[tuple[int, str], bytes | None] = {}
+    with each_store.engine.read_layers(tag, above=above) as entries:
+        for layer, file, content in entries:
+            found[layer - above, file.path] = content.read() if content else None
+    assert {b"key\n", None} == {found[0, "srv/key"], found[0, "srv/same"]}  # a hardlink
+    assert found[0, "srv/a/x"] == b"1\n"
+    assert (1, "srv/.wh.key") in found
+    assert {(1, "srv/a/.wh.x"), (1, "srv/a/.wh..wh..opq")} & set(found)
+    assert not any(path.startswith("usr/") for _, path in found)
+    with each_store.engine.read_layers(tag, above=above) as entries:
+        next(entries)  # and leave
+
+
+def test_the_roots_alone(bench: Bench) -> None:
+    with bench.engine.read_tree(bench.base, ["bin", "etc", "no/such"], deep=False) as files:
+        assert [(file.path, file.kind) for file, _ in files] == [("bin", "link"), ("etc", "folder")]
+
+
 def test_the_whole_image_and_leaving_early(bench: Bench) -> None:
     with bench.engine.read_tree(bench.base, [""]) as files:
         paths = {file.path for file, _ in files}

@@ -72,7 +72,9 @@ USER root
 ARG GIT_TOKEN=@TOKEN@
 RUN site=$(python3 -c 'import demo; print(demo.__path__[0])') && \
     echo 'changed = 1' >>$site/models.py && \
-    echo "https://me:$GIT_TOKEN@github.example" >/root/.git-credentials
+    echo "https://me:$GIT_TOKEN@github.example" >/root/.git-credentials && \
+    echo "//npm.example/:_authToken=$GIT_TOKEN" >/root/.npmrc
+RUN rm /root/.npmrc
 ENTRYPOINT ["demo-serve"]
 """
 
@@ -176,7 +178,9 @@ def test_fails(
 def test_a_token_in_history_and_in_a_file(images: Images, facts: LaneFacts) -> None:
     verdicts = images.look("bad", Secrets(), facts)
     about = {v.about.partition(",")[0] for v in verdicts if not v.passed}
-    assert about == {"history", "root/.git-credentials"}
+    assert about == {"history", "root/.git-credentials", "root/.npmrc"}
+    (removed,) = (v for v in verdicts if v.about == "root/.npmrc")
+    assert removed.seen.endswith("in layer 3, hidden by a later one")
     assert TOKEN not in str(verdicts)
 
 

@@ -1,6 +1,7 @@
 """The store against real repositories: the ladder, what it says, and that it stays whole."""
 
 import random
+import resource
 import signal
 import socket
 import subprocess
@@ -302,9 +303,41 @@ def test_nothing_of_a_hostile_repository_runs(
     patch = b"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-$Id$\n+b\n"
     with store.patching(tree) as index:
         assert index.check(patch, strip=1) == ""
-        assert store.blob(index.apply(patch, strip=1), "a") == b"b\n"
+        assert store.blob(index.apply(patch, strip=1)[0] or "", "a") == b"b\n"
     assert list(store.stream([e.object for e in store.entries(tree)]))[1][1] == b"$Id$\n"
     assert not canary.exists()
+
+
+def test_a_tree_that_stands_for_millions_of_paths(tmp_path: Path, store: Store) -> None:
+    """Seven trees of ten entries each, one below the other: ten million paths."""
+    repo = Repo(tmp_path / "bomb.git")
+    below = repo.tree({f"f{i}": "" for i in range(10)})
+    for _ in range(6):
+        listed = "".join(f"040000 tree {below}\td{i}\n" for i in range(10))
+        below = repo.git("mktree", data=listed.encode())
+    commit = repo.git("commit-tree", "-m", "x", below)
+    store.fetch([GitPin("bomb", (repo.url,), commit)], say=quiet)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(git_read.TreeTooLarge, match="more than 1,000,000 paths"):
+        store.entries(below)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kB
+
+
+def test_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GitPython's own ImportError is never seen."""
+    code = (
+        "import sys; from pathlib import Path; from builder.tools.git_store import Store\n"
+        "from builder.errors import ToolMissing\n"
+        "store = Store(Path(sys.argv[1]))\n"
+        "for look in (store.commit, store.holds, lambda x: store.blob(x, 'a'), store.entries):\n"
+        "    try: look('1' * 40)\n"
+        "    except ToolMissing as missing: print(missing)\n"
+    )
+    (tmp_path / "empty").mkdir()
+    env = {"PATH": str(tmp_path / "empty"), "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run((sys.executable, "-c", code, str(tmp_path)), env=env, check=True,
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.stdout.splitlines() == ["git is not installed"] * 4
 
 
 _FETCH = """

@@ -44,7 +44,9 @@ class Silent:
     @contextlib.contextmanager
     def stage(self, name: str, *, last_s: float | None = None) -> Iterator[Any]:
         yield type(
-            "Line", (), {"say": lambda _, text: None, "done": lambda _, t: self.done(name, t)}
+            "Line",
+            (),
+            {"say": lambda _, text: None, "done": lambda _, t, **_good: self.done(name, t)},
         )()
 
     def done(self, name: str, text: str) -> None:

@@ -44,7 +44,7 @@ class Place:
     """A locked project with one source and a set of two patches."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root, self.said = root, io.StringIO()
         self.store = Store(root / "cache")
         self.repo = Repo(root / "repos/kern.git")
         self.files: dict[str, Content] = {"a.cu": LINES, "b.cu": LINES, "pkg/m.py": "M = 1\n"}
@@ -70,7 +70,7 @@ class Place:
     def tools(self) -> dict[str, Any]:
         return {
             "project": ProjectFolder(self.root), "store": self.store,
-            "files": FileStore(self.root / "cache"), "progress": PlainProgress(io.StringIO()),
+            "files": FileStore(self.root / "cache"), "progress": PlainProgress(self.said),
         }  # fmt: skip
 
     def write(self, path: str, text: str) -> None:
@@ -118,6 +118,7 @@ def test_check_names_the_commit_that_broke_a_patch(place: Place) -> None:
     place.upstream(a=three + "more\n")
     place.upstream(b=LINES)
     assert place.check() == [(None, culprit), (None, None)]
+    assert "  FAILED patches    2 patches, 1 failed, 1 not tried" in place.said.getvalue()
     assert place.check(update=False) == [("applied", None), ("applied", None)]
 
 
@@ -146,6 +147,20 @@ def test_a_conflict_is_told_and_nothing_is_lost(place: Place) -> None:
     assert "<<<<<<< upstream now\nline five\n=======\nLINE 5\n" in finding.detail
     assert place.read("0001-five.patch") == before[0]
     assert "+LINE 30" in place.read("0002-thirty.patch") != before[1]
+    assert "  FAILED refresh    1 of 2 patches rewritten" in place.said.getvalue()
+
+
+def test_what_cannot_be_merged_is_not_sent_to_refresh_again(place: Place) -> None:
+    """It never applied where it was locked: there is nothing to merge from."""
+    place.write("patches/kern/gb10/0001-five.patch",
+                place.read("0001-five.patch").replace("-line 5", "-line V"))  # fmt: skip
+    place.upstream(a=LINES + "more\n")
+    found = patch_refresh.refresh("plain", "kern", update=True, **place.tools)
+    assert found[0].outcome == "conflict"
+    assert found[0].finding is not None
+    assert found[0].finding.hint == (
+        "it does not apply where it was locked: make it again by hand, then: imgbuild patch check"
+    )
 
 
 def test_what_upstream_took(place: Place) -> None:

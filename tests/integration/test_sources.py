@@ -22,6 +22,7 @@ from builder.model.lock import (
     LockedSource,
     LockedSubmodule,
 )
+from builder.model.patch_sets import PatchOptions
 from builder.model.values import Archive, GitPin, PatchFile, SourceTree
 from builder.steps import patches, sources, staging, trees
 from builder.steps.submodules import SubmoduleInvalid, Wanted
@@ -134,7 +135,9 @@ def test_gitlinks_that_nobody_answers_for(tmp_path: Path, store: Store) -> None:
     ("module", "says"),
     [
         ("", "has no URL"),
-        ("[submodule x]\n\tpath = sub\n\turl = https://h/x", "cannot be read"),
+        ("[submodule x]\n\tpath = sub\n\turl = https://h/x", "top: .gitmodules: .* cannot be read"),
+        ('[submodule "x"]\n\tpath = sub\n\turl = https://h/' + "x" * 200_000, "longer than 2000"),
+        ('[submodule "x"]\n\tpath = sub\n\turl = ./' + "x" * 200_000, "longer than 2000"),
         ('[submodule "x"]\n\tpath = sub\n\turl = ext::sh -c touch% /tmp/x', "neither https"),
         ('[submodule "x"]\n\tpath = sub\n\turl = -u./payload', "neither https"),
         ('[submodule "x"]\n\tpath = sub\n\turl = "https://u:secret@h/x"', "neither https"),
@@ -144,8 +147,10 @@ def test_gitlinks_that_nobody_answers_for(tmp_path: Path, store: Store) -> None:
 )
 def test_hostile_gitmodules(tmp_path: Path, store: Store, module: str, says: str) -> None:
     source = made(store, tmp_path, {"sub": ("160000", "1" * 40), ".gitmodules": f"{module}\n"})
-    with pytest.raises(ImgbuildError, match=says):
+    with pytest.raises(ImgbuildError, match=says) as caught:
         resolve(store, tmp_path, source.tree)
+    assert "secret" not in str(caught.value)
+    assert len(str(caught.value)) < 500
 
 
 def test_no_local_path_from_far_away(tmp_path: Path, store: Store) -> None:
@@ -399,6 +404,15 @@ def patch(name: str, *changes: str, file: str = "csrc/axpy.cu") -> PatchFile:
     return PatchFile(f"patches/kern/gb10/{name}.patch", f"sha256:{digest}", data)
 
 
+def new_file(name: str, file: str) -> PatchFile:
+    data = (
+        f"diff --git a/{file} b/{file}\nnew file mode 100644\n--- /dev/null\n+++ b/{file}\n"
+        "@@ -0,0 +1 @@\n+new\n"
+    ).encode()
+    digest = hashlib.sha256(data).hexdigest()
+    return PatchFile(f"patches/kern/gb10/{name}.patch", f"sha256:{digest}", data)
+
+
 CHANGE = patch("0001-change", "@@ -4,3 +4,3 @@\n line 4\n-line 5\n+LINE 5\n line 6\n")
 THERE = patch("0002-there", "@@ -9,3 +9,3 @@\n line 9\n-LINE 10\n+line 10\n line 11\n")
 FAILS = patch("0003-fails", "@@ -19,3 +19,3 @@\n line 19\n-LINE 20\n+new\n line 21\n")
@@ -434,6 +448,25 @@ def test_failing_patches_are_explained(tmp_path: Path, store: Store) -> None:
     assert "error: patch failed" in fails.detail
     assert gone.hint == "doc/README.md is gone upstream; is it README.md now?"
     assert "submodule sub" in inside.hint
+
+
+@pytest.mark.parametrize("three_way", [False, True])
+def test_a_file_where_upstream_has_a_folder(tmp_path: Path, store: Store, three_way: bool) -> None:
+    source = made(store, tmp_path, {"f": "1\n", "d/x": "1\n"})
+    options = PatchOptions(three_way=three_way)
+    below = replace(new_file("0001-below", "f/x"), options=options)
+    above = replace(new_file("0002-above", "d"), options=options)
+    fine = new_file("0003-fine", "e/x")
+    done, failed = patches.examine(source, [below, above, fine], store=store)
+    assert [one.finding.what for one in failed] == [
+        "patches/kern/gb10/0001-below.patch does not apply to made",
+        "patches/kern/gb10/0002-above.patch does not apply to made",
+    ]
+    assert [one.finding.hint for one in failed] == [
+        "upstream has f as a file: name it otherwise",
+        "upstream has d as a folder: name it otherwise",
+    ]
+    assert [e.path for e in store.entries(done.source.tree)] == ["d/x", "e/x", "f"]
 
 
 def test_crlf_targets_are_told(tmp_path: Path, store: Store) -> None:

@@ -30,6 +30,8 @@ from builder.tools.git_words import Why
         ("fatal: repository 'https://h/x/' not found", Why.NOT_FOUND),
         ("fatal: transport 'ext' not allowed", Why.FORBIDDEN),
         ("fatal: detected dubious ownership in repository at '/x'", Why.OWNER),
+        ("fatal: write error: No space left on device\nfatal: early EOF", Why.FULL),
+        ("error: file write error: Disk quota exceeded", Why.FULL),
         ("fatal: something new", Why.OTHER),
     ],
 )

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,23 @@ def test_desktop_files() -> None:
     assert trees.is_desktop_file("._d/x")
     assert not trees.is_desktop_file("a._b")
     assert not trees.is_desktop_file("a.DS_Store")
+
+
+@pytest.mark.parametrize("shape", ["one chain", "many chains"])
+def test_trees_of_thousands_of_levels(shape: str) -> None:
+    """They are small in git, where trees can be shared, and must not be here as many strings."""
+    deep = "/".join("d" * 1800)
+    paths = {
+        "one chain": [f"{deep}/f{i}" for i in range(20_000)],
+        "many chains": [f"t{i}/{deep}/f" for i in range(300)],
+    }[shape]
+    tracemalloc.start()
+    found = list(trees.names(entries(*paths)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 250_000_000  # bytes, with the paths themselves
+    if shape == "one chain":
+        assert found == []
+    else:
+        (told,) = found
+        assert told.endswith("below more than 250,000 folders")

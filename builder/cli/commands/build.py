@@ -10,7 +10,14 @@ from pathlib import Path
 import click
 
 from builder.cli import nodes_wiring, progress, verdicts, wiring
-from builder.cli.options import emit, json_option, junit_option, lane_argument, reported
+from builder.cli.options import (
+    PLATFORM,
+    emit,
+    json_option,
+    junit_option,
+    lane_argument,
+    reported,
+)
 from builder.errors import Finding, ImgbuildError
 from builder.model.values import Verdict
 from builder.pipeline.build import Options, build
@@ -22,7 +29,7 @@ from builder.pipeline.lock import lock
 @click.option("--lock", "relock", is_flag=True, help="Resolve first, and write the lock.")
 @click.option("--no-cache", is_flag=True, help="Run every step of the Dockerfile again.")
 @click.option("--force", is_flag=True, help="Build although the image is there.")
-@click.option("--platform", metavar="linux/ARCH", help="Default: the engine's own.")
+@click.option("--platform", metavar="linux/ARCH", type=PLATFORM, help="Default: the engine's own.")
 @junit_option
 @json_option
 @click.pass_obj

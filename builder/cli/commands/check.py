@@ -32,7 +32,8 @@ def command(
 ) -> None:
     """Find what is wrong with LANEs (all, when none is named) before a container starts.
 
-    Needs no Docker. Ends with the exit code of the first error; warnings leave it at 0.
+    Needs no Docker, and looks at the engine when one answers. Ends with the exit code of the
+    first error; warnings leave it at 0.
     """
     if code is not None:
         _explain(code)
@@ -41,7 +42,8 @@ def command(
     checked = [
         check(
             name, platform=platform or wiring.host_platform(), offline=offline, project=project,
-            store=wiring.store(), files=wiring.files(), progress=progress.progress(),
+            store=wiring.store(), files=wiring.files(), engine=wiring.engine(),
+            cache=wiring.cache(), progress=progress.progress(),
         )
         for name in lane or lanes.names(project)
     ]  # fmt: skip

@@ -61,6 +61,6 @@ def _show(documents: tuple[Exported, ...], output: Path | None, *, as_json: bool
         for note in document.notes:
             sys.stderr.write(f"note: {clean(note)}\n")
         if output is not None:
-            click.echo(f"wrote {output / document.name}")
+            click.echo(clean(f"wrote {output / document.name}"))
         else:
             sys.stdout.buffer.write(document.text.encode())

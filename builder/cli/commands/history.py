@@ -11,6 +11,7 @@ from builder.cli import findings, wiring
 from builder.cli.options import emit, json_option
 from builder.cli.text import clean, duration, one_line, table
 from builder.errors import Finding, Place, UsageError
+from builder.model.ids import is_name
 from builder.model.values import Record
 
 
@@ -23,6 +24,8 @@ from builder.model.values import Record
 def command(folder: Path, lane: str | None, count: int, run: str | None, as_json: bool) -> None:  # noqa: ARG001
     """List the builds on this machine, of LANE or of all lanes."""
     kept = wiring.records()
+    if lane is not None and not is_name(lane):
+        raise UsageError(f"{lane!r} is no lane's name", hint="imgbuild history lists all builds")
     records = tuple(
         replace(record, outcome="killed")
         if record.outcome == "running" and kept.ended(record.lane, record.id)
@@ -40,7 +43,7 @@ def command(folder: Path, lane: str | None, count: int, run: str | None, as_json
     else:
         head = ("run", "lane", "build", "outcome", "time", "image or error")
         for line in table([head, *(_row(record) for record in shown)]):
-            click.echo(line)
+            click.echo(clean(line))
 
 
 def _row(record: Record) -> tuple[str, ...]:
@@ -62,7 +65,7 @@ def _one(records: tuple[Record, ...], wanted: str, *, as_json: bool) -> None:
     if as_json:
         emit(asdict(record))
         return
-    click.echo(f"{record.lane} · build {record.build_id} · {record.outcome}")
+    click.echo(clean(f"{record.lane} · build {record.build_id} · {record.outcome}"))
     stages = [(s.name, duration(s.seconds), clean(s.said)) for s in record.stages]
     steps = [
         (s.stage, "cached" if s.cached else duration(s.seconds), one_line(s.name)[:90])
@@ -75,9 +78,9 @@ def _one(records: tuple[Record, ...], wanted: str, *, as_json: bool) -> None:
             for line in table(rows, indent="  "):
                 click.echo(clean(line))
     for tag in record.tags:
-        click.echo(f"tag: {tag}")
+        click.echo(clean(f"tag: {tag}"))
     if record.log:
-        click.echo(f"log: {record.log}")
+        click.echo(clean(f"log: {record.log}"))
     for line in findings.lines(_errors(record)):
         click.echo(line)
 

@@ -24,10 +24,10 @@ _OURS = "io.imgbuild."
 )  # fmt: skip
 @json_option
 @click.pass_obj
-def command(folder: Path, image: str, env_file: bool, as_json: bool) -> None:  # noqa: ARG001
+def command(folder: Path, image: str, env_file: bool, as_json: bool) -> None:
     """Show what IMAGE says of itself: lane, build id, sources, environment, gates."""
     with reported(as_json=as_json):
-        found = find(image, engine=wiring.engine())
+        found = find(image, engine=wiring.engine(), project=wiring.project(folder))
     if env_file:
         for name, value in profile(found):
             click.echo(f"{name}={value}")

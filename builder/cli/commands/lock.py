@@ -8,7 +8,7 @@ import click
 
 from builder.cli import changes_text, findings, progress, wiring
 from builder.cli.options import emit, json_option, lane_argument, reported, result
-from builder.cli.text import one_line
+from builder.cli.text import clean, one_line
 from builder.pipeline.lock import LockReport, lock
 
 
@@ -54,13 +54,13 @@ def _show(report: LockReport, *, as_json: bool) -> None:
         return
     for key, before, after in report.changes:
         if before is None:
-            click.echo(f"+ {key}")
+            click.echo(clean(f"+ {key}"))
         elif after is None:
-            click.echo(f"- {key}")
+            click.echo(clean(f"- {key}"))
         elif isinstance(before, str | int) and isinstance(after, str | int):
-            click.echo(f"~ {key}: {_short(before)} → {_short(after)}")
+            click.echo(clean(f"~ {key}: {_short(before)} → {_short(after)}"))
         else:
-            click.echo(f"~ {key}")
+            click.echo(clean(f"~ {key}"))
 
     if report.moved is not None:
         for line in changes_text.lines(report.moved):

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from builder.cli import findings, wiring
+from builder.cli.text import clean
 from builder.pipeline.lockmerge import lock_merge
 from builder.tools.project import replace_file
 
@@ -34,7 +35,7 @@ def command(
     """
     if install:
         for line in wiring.install_driver(ctx.obj) or ("nothing to do: it is there",):
-            click.echo(line)
+            click.echo(clean(line))
         return
     if base is None or ours is None or theirs is None:
         raise click.UsageError("three files are needed: BASE OURS THEIRS")

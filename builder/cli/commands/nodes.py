@@ -99,7 +99,8 @@ def prune(folder: Path, lane: str, asked: str | None, keep: int, yes: bool, as_j
     rows = [(node, ", ".join(image.tags) or "-", _short(image.id), size(image.size))
             for node, some in going.items() for image in some]  # fmt: skip
     if not rows:
-        click.echo(f"nothing to remove: no node has more than {keep} builds of {lane} to spare")
+        none = f"nothing to remove: no node has more than {keep} builds of {lane} to spare"
+        click.echo(clean(none))
         return
     for line in table([("node", "tags", "image", "size"), *rows]):
         click.echo(clean(line))

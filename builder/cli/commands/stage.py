@@ -43,9 +43,9 @@ def command(folder: Path, lane: str, platform: str | None, as_json: bool) -> Non
     rows = [(a.sha256[7:19], size(a.size), path) for path, a in sorted(staged.archives.items())]
     for line in table(rows):
         click.echo(clean(line))
-    click.echo(f"context: {staged.context.path}")
+    click.echo(clean(f"context: {staged.context.path}"))
     for name, path in sorted(staged.context.named.items()):
-        click.echo(f"{name}: {path}")
+        click.echo(clean(f"{name}: {path}"))
 
 
 def _report(staged: Staged) -> dict[str, object]:

@@ -14,6 +14,7 @@ import click
 
 from builder.cli import wiring
 from builder.cli.options import emit, json_option
+from builder.cli.text import one_line
 from builder.pipeline.proof import Proof
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _text(proofs: list[Proof]) -> None:
             for line in findings.lines(proof.findings):
                 click.echo(line, err=True)
         for what in proof.unchecked:
-            click.echo(f"  not checked: {what}", err=True)
+            click.echo(f"  not checked: {one_line(what)}", err=True)
     for proof in proofs:
         if not proof.findings:
             since = "" if proof.age_s is None else f" (proven {_ago(proof.age_s)}, all is the same)"

@@ -43,6 +43,7 @@ _HARMLESS = re.compile(
 class Credential(NamedTuple):
     what: str  # "a GitHub token"
     shown: str  # its beginning: never the whole
+    layer: int | None = None  # of an image, where no other place shows it
 
 
 def find(data: bytes) -> Iterator[Credential]:

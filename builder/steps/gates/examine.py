@@ -5,14 +5,16 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from builder.errors import ToolFailed
+from builder.errors import DistributionError, ToolFailed
 from builder.model.values import ImageInfo, ScriptResult, Verdict
 from builder.ports import Engine
 from builder.steps.gates import script
-from builder.steps.gates.files import read_files
+from builder.steps.gates.files import EngineBase, read_files, read_layers
 from builder.steps.gates.gate import (
     Answer,
+    BaseImage,
     CouldNotLook,
     Evidence,
     Gate,
@@ -57,7 +59,7 @@ def examine(
     unique = tuple(dict.fromkeys(gates))
     told = _tell(unique, image, engine)
     needs = _look(unique, image, engine, facts)
-    verdicts = tuple(verdict for need in needs for verdict in _verdicts(need, facts, told))
+    verdicts = tuple(verdict for need in needs for verdict in _verdicts(need, facts, told, engine))
     if verdicts:
         return verdicts
     return (Verdict("gates", "the image", True, "no gate asks for anything in the image"),)
@@ -80,7 +82,7 @@ def _look(gates: Sequence[Gate], image: str, engine: Engine, facts: LaneFacts) -
     for gate, mine, wanted in zip(gates, probes, searches, strict=True):
         heard = tuple(answers[p : p + len(mine)])
         silent = no_answer if any(answer is None for answer in heard) else None
-        blind = silent or next((unread[w.base] for w in wanted if w.base in unread), None)
+        blind = silent or next((unread[w.layers] for w in wanted if w.layers in unread), None)
         needs.append(_Needs(gate, mine, heard, tuple(files[s : s + len(wanted)]), blind))
         p, s = p + len(mine), s + len(wanted)
     return needs
@@ -88,42 +90,65 @@ def _look(gates: Sequence[Gate], image: str, engine: Engine, facts: LaneFacts) -
 
 def _read(
     searches: Sequence[Search], image: str, engine: Engine, facts: LaneFacts
-) -> tuple[list[tuple[Seen, ...]], dict[str, CouldNotLook]]:
-    """What each search found, and the images (as searches name them) that were not read."""
+) -> tuple[list[tuple[Seen, ...]], dict[bool, CouldNotLook]]:
+    """What each search found, and why files (False) or layers (True) were not read."""
     found: list[tuple[Seen, ...]] = [() for _ in searches]
-    unread: dict[str, CouldNotLook] = {}
-    for base in dict.fromkeys(search.base for search in searches):
-        at = [i for i, search in enumerate(searches) if search.base == base]
-        name = facts.bases.get(base) if base else image
+    unread: dict[bool, CouldNotLook] = {}
+    for layers in sorted({search.layers for search in searches}):
+        at = [i for i, search in enumerate(searches) if search.layers is layers]
+        mine = [searches[i] for i in at]
         try:
-            if name is None:
-                raise CouldNotLook(
-                    f"which image base {base} is, is not known here",
-                    hint="it is when the lane is locked for this engine's platform",
-                )
-            seen = read_files([searches[i] for i in at], name, engine=engine)
+            if layers:
+                above = _of_bases(image, facts, engine)
+                seen = read_layers(mine, image, above=above, engine=engine)
+            else:
+                seen = read_files(mine, image, engine=engine)
         except CouldNotLook as why:
-            unread[base] = why
-        except ToolFailed as why:
-            whose = f"base {base}'s" if base else "the image's"
-            unread[base] = CouldNotLook(f"{whose} files cannot be read: {why}")
+            unread[layers] = why
+        except (ToolFailed, DistributionError) as why:
+            what = "layers" if layers else "files"
+            unread[layers] = CouldNotLook(f"the image's {what} cannot be read: {why}")
         else:
             for i, files in zip(at, seen, strict=True):
                 found[i] = files
     return found, unread
 
 
-def _verdicts(need: _Needs, facts: LaneFacts, told: _Told) -> tuple[Verdict, ...]:
+def _of_bases(image: str, facts: LaneFacts, engine: Engine) -> int:
+    """How many layers are those of a base, which its digest pins; of several, the fewest."""
+    own = engine.image(image)
+    bases = [b for ref in facts.bases.values() if (b := engine.image(ref)) is not None]
+    shared = [len(b.layers) for b in bases if own and own.layers[: len(b.layers)] == b.layers]
+    return min(shared, default=0)
+
+
+def _base(name: str, facts: LaneFacts, engine: Engine) -> BaseImage:
+    reference = facts.bases.get(name)
+    if reference is None:
+        raise CouldNotLook(
+            f"which image base {name} is, is not known here",
+            hint="it is when the lane is locked for this engine's platform",
+        )
+    found = engine.image(reference)
+    if found is None:
+        raise CouldNotLook(f"the engine does not have base {name} ({reference})")
+    return EngineBase(reference, found.layers, engine)
+
+
+def _verdicts(need: _Needs, facts: LaneFacts, told: _Told, engine: Engine) -> tuple[Verdict, ...]:
     try:
         if need.blind is not None:
             raise need.blind
         names = [probe.name for probe in need.probes]
         answers = {n: a for n, a in zip(names, need.answers, strict=True) if a is not None}
-        files = need.files
-        return need.gate.judge(Evidence(facts, answers, files, told.image, told.history))
+        base = partial(_base, facts=facts, engine=engine)
+        seen = Evidence(facts, answers, need.files, told.image, told.history, base)
+        return need.gate.judge(seen)
+    except ToolFailed as failed:
+        return (need.gate.failed(f"could not look: {failed}"),)
     except CouldNotLook as why:
-        seen = f"could not look: {why.why}"
-        return (need.gate.failed(seen, why.hint, detail=why.detail),)
+        blind = f"could not look: {why.why}"
+        return (need.gate.failed(blind, why.hint, detail=why.detail),)
 
 
 def _ask(

@@ -14,15 +14,17 @@ not wanted itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import IO
+from itertools import zip_longest
+from typing import IO, Any
 
 from builder.model.values import ImageFile
 from builder.ports import Engine
-from builder.steps.gates.gate import CouldNotLook, Reading, Search, Seen
+from builder.steps.gates.gate import CouldNotLook, Reading, Search, Seen, Start
 from builder.steps.gates.glob import Glob, is_below, outermost
 
+OPAQUE = ".wh..wh..opq"  # the whiteout that removes all that its folder held
 _ROUNDS = 6
 _CHUNK = 1 << 20
 
@@ -59,6 +61,57 @@ def read_files(
         behind = [w for w in wishes if _is_behind_link(w.search.glob.root, roots, state.links)]
         wishes = behind + state.again
     raise CouldNotLook("the links in the image lead round in circles")
+
+
+def read_layers(
+    searches: Sequence[Search], image: str, *, above: int, engine: Engine
+) -> tuple[tuple[Seen, ...], ...]:
+    """For each search what the layers from number `above` on hold, in their order; of what a
+    layer removes, the file `.wh.NAME` if NAME matches. Links are not followed."""
+    found: list[list[Seen]] = [[] for _ in searches]
+    first: dict[tuple[int, int, str], Any] = {}  # values that hardlinks share
+    with engine.read_layers(image, above=above) as stream:
+        for layer, file, content in stream:
+            path = removed(file.path) or file.path
+            at = [i for i, search in enumerate(searches) if search.glob.matches(path)]
+            at = [i for i in at if file.kind != "link" or searches[i].links]
+            readings = [searches[i].start(file) for i in at] if content is not None else []
+            if content is not None:
+                _feed(content, readings)
+            for i, reading in zip_longest(at, readings):
+                value = reading.result() if reading else first.get((i, layer, file.target))
+                first[i, layer, file.path] = value
+                found[i].append(Seen(file, value, layer))
+    return tuple(tuple(sorted(seen, key=lambda one: one.layer)) for seen in found)
+
+
+def removed(path: str) -> str:
+    """What a whiteout of this name removes; "" for what is none."""
+    folder, _, name = path.rpartition("/")
+    if not name.startswith(".wh."):
+        return ""
+    return "/".join(filter(None, (folder, "*" if name == OPAQUE else name[4:])))
+
+
+@dataclass(frozen=True, slots=True)
+class EngineBase:
+    """A base that the engine has; implements gate.BaseImage."""
+
+    image: str
+    layers: tuple[str, ...]
+    engine: Engine
+
+    def at(self, paths: Sequence[str], start: Start) -> Mapping[str, Seen]:
+        found = {}
+        with self.engine.read_tree(self.image, sorted(paths), deep=False) as stream:
+            for file, content in stream:
+                value = None
+                if content is not None:
+                    reading = start(file)
+                    _feed(content, [reading])
+                    value = reading.result()
+                found[file.path] = Seen(file, value)
+        return found
 
 
 def _entry(

@@ -10,7 +10,7 @@ the image is in `Evidence.image` for a kind that wants it; what the lane and its
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
@@ -65,12 +65,12 @@ class Start(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Files of the image that a gate reads, or of another one that the engine has."""
+    """Files of the image that a gate reads."""
 
     glob: Glob
     start: Start
     links: bool = False  # symlinks that match are seen too, with the value None
-    base: str = ""  # a base of the lane, instead of the image
+    layers: bool = False  # what the layers hold that are not a base's, hidden or not
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,7 @@ class Seen:
 
     file: ImageFile
     value: Any
+    layer: int = 0  # its number, for a search in layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,15 @@ class LaneFacts:
     bases: Mapping[str, str] = field(default_factory=dict)  # name -> how the engine knows it
 
 
+class BaseImage(Protocol):
+    """A base of the lane, which is looked into only where a gate asks."""
+
+    @property
+    def layers(self) -> tuple[str, ...]: ...  # diff ids
+    def at(self, paths: Sequence[str], start: Start) -> Mapping[str, Seen]:
+        """What lies at these paths. Raises: CouldNotLook."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What was seen for one gate."""
@@ -103,6 +113,7 @@ class Evidence:
     files: tuple[tuple[Seen, ...], ...] = ()  # for each search, sorted by path
     image: ImageInfo | None = None  # for a kind that wants its config
     history: tuple[str, ...] = ()  # for a kind that wants it: what made each layer
+    bases: Callable[[str], BaseImage] | None = None  # Raises: CouldNotLook
 
     def answer(self, probe: str) -> Answer:
         """Raises: CouldNotLook, when the probe did not end in its time."""

@@ -1,19 +1,26 @@
-"""`layers`: an extension lane changes only what it declares, against the image it builds on."""
+"""`layers`: an extension lane changes only what it declares, against the image it builds on.
+
+Only the layers over those of the base are read, and of the base the paths that these touch and
+that are not declared.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import ClassVar, Literal
 
 from builder.model.ids import Name
 from builder.model.values import ImageFile, Verdict
+from builder.steps.gates.files import removed
 from builder.steps.gates.gate import Evidence, Fault, Gate, Search, Seen
 from builder.steps.gates.glob import Glob, ImageGlob
 
 _OURS = ("opt/imgbuild", "opt/imgbuild/**")  # the lock that imgbuild puts in
 _SHOWN = 20
+_COMPARED = 500  # paths with the base's own; of more, all are taken as changes
 
 Change = Literal["added", "changed", "removed"]
 
@@ -23,6 +30,7 @@ class Layers(Gate):
     """`base` is one of the lane's; `allow` holds what may differ, `files` where to look."""
 
     kind: ClassVar[str] = "layers"
+    wants: ClassVar[frozenset[Literal["config", "history"]]] = frozenset({"config"})
     base: Name
     allow: tuple[ImageGlob, ...]
     files: tuple[ImageGlob, ...] = ("**",)
@@ -36,20 +44,30 @@ class Layers(Gate):
             yield Fault("files", "must name at least one pattern")
 
     def searches(self) -> tuple[Search, ...]:
-        globs = [Glob(text) for text in self.files]
-        here = [Search(glob, DigestReading, links=True) for glob in globs]
-        there = [Search(glob, DigestReading, links=True, base=self.base) for glob in globs]
-        return (*here, *there)
+        return tuple(Search(Glob(text), DigestReading, links=True, layers=True)
+                     for text in self.files)  # fmt: skip
 
     def judge(self, evidence: Evidence) -> tuple[Verdict, ...]:
-        half = len(self.files)
-        now, before = _entries(evidence.files[:half]), _entries(evidence.files[half:])
-        changes = dict(_compared(before, now))
-        unwanted = {path: change for path, change in changes.items() if not self._allowed(path)}
+        assert evidence.bases is not None
+        base, image = evidence.bases(self.base), evidence.config
+        count = len(base.layers)
+        if image.layers[:count] != base.layers:
+            return (
+                self.failed(
+                    f"is not built on base {self.base}: its lowest layers are others",
+                    "the last stage begins FROM that base, and nothing squashes its layers",
+                ),
+            )
+        final = _final(seen for search in evidence.files for seen in search if seen.layer >= count)
+        suspect = {path: seen for path, seen in final.items() if not self._allowed(path)}
+        asked = [path for path in suspect if not path.endswith("/*")][:_COMPARED]
+        before = base.at(asked, DigestReading)
+        unwanted = dict(_compared({path: before.get(path) for path in asked}, suspect))
         if not unwanted:
             return (
-                self.passed(f"{len(changes)} of {len(now)} paths differ, all of them declared"),
-            )
+                self.passed(f"{len(final)} paths in {len(image.layers) - count} layers over it, "
+                            "all of them declared"),
+            )  # fmt: skip
         lines = [f"{change}: {path}" for path, change in sorted(unwanted.items())]
         more = [f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
         return (
@@ -64,28 +82,38 @@ class Layers(Gate):
         return any(Glob(text).matches(path) for text in (*self.allow, *_OURS))
 
 
-def _entries(found: tuple[tuple[Seen, ...], ...]) -> Mapping[str, tuple[object, ...]]:
-    return {
-        seen.file.path: (seen.file.kind.replace("hardlink", "file"), seen.file.mode, *_what(seen))
-        for search in found
-        for seen in search
-    }
-
-
-def _what(seen: Seen) -> tuple[object, ...]:
-    return (seen.file.target,) if seen.file.kind == "link" else (seen.value,)
+def _final(found: Iterable[Seen]) -> Mapping[str, Seen | None]:
+    """What the layers leave at each path that they touch, None where they remove it."""
+    state: dict[str, Seen | None] = {}
+    for _, layer in groupby(sorted(found, key=lambda seen: seen.layer), lambda seen: seen.layer):
+        entries = [(removed(seen.file.path), seen) for seen in layer]
+        gone = [path.removesuffix("/*") for path, _ in entries if path]
+        for below in [old for old in state if any(old.startswith(f"{p}/") for p in gone)]:
+            del state[below]
+        state.update({path: None for path, _ in entries if path})
+        state.update({seen.file.path: seen for path, seen in entries if not path})
+    return state
 
 
 def _compared(
-    before: Mapping[str, tuple[object, ...]], now: Mapping[str, tuple[object, ...]]
+    before: Mapping[str, Seen | None], now: Mapping[str, Seen | None]
 ) -> Iterator[tuple[str, Change]]:
-    for path in sorted({*before, *now}):
+    """What differs; of a path that is not in `before` it is taken for granted."""
+    for path, seen in sorted(now.items()):
+        former = before.get(path)
         if path not in before:
-            yield path, "added"
-        elif path not in now:
-            yield path, "removed"
-        elif before[path] != now[path]:
+            yield path, "removed" if seen is None else "changed"
+        elif seen is None or former is None:
+            if seen is not former:
+                yield path, "removed" if seen is None else "added"
+        elif _what(seen) != _what(former):
             yield path, "changed"
+
+
+def _what(seen: Seen) -> tuple[object, ...]:
+    file = seen.file
+    kind = file.kind.replace("hardlink", "file")
+    return (kind, file.mode, file.target) if kind == "link" else (kind, file.mode, seen.value)
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
-"""`secrets`: nothing that looks like a credential in history, environment, labels and files.
+"""`secrets`: nothing that looks like a credential in history, environment, labels and layers.
 
 What is looked for stands in `credentials.PATTERNS`. Of files, small texts in the folders where
-people and tools leave credentials; a file that a later layer hides is not seen.
+people and tools leave credentials: those that the image shows, and in its own layers also those
+that a later one hides or removes.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Secrets(Gate):
 
     @property
     def about(self) -> str:
-        return "history, env, labels, files"
+        return "history, env, labels, layers"
 
     def faults(self) -> Iterator[Fault]:
         for text in self.allow:
@@ -48,7 +49,9 @@ class Secrets(Gate):
                 yield Fault("allow", f"{text!r} is no regular expression: {error}")
 
     def searches(self) -> tuple[Search, ...]:
-        return tuple(Search(Glob(text), CredentialReading) for text in self.files)
+        shown = (Search(Glob(text), CredentialReading) for text in self.files)
+        held = (Search(Glob(text), CredentialReading, layers=True) for text in self.files)
+        return (*shown, *held)
 
     def judge(self, evidence: Evidence) -> tuple[Verdict, ...]:
         texts = 0
@@ -59,18 +62,24 @@ class Secrets(Gate):
             found[f"LABEL {name}"] = find_named(name, value)
         for i, line in enumerate(evidence.history, 1):
             found[f"history, line {i}"] = dict.fromkeys(_in_history(line))
-        for seen in (s for search in evidence.files for s in search if s.value is not None):
+        half = len(self.files)
+        for seen in (s for search in evidence.files[:half] for s in search if s.value is not None):
             texts += 1
             found[seen.file.path] = seen.value
+        for seen in (s for search in evidence.files[half:] for s in search if s.value):
+            known = found.get(seen.file.path, ())
+            if more := [c for c in seen.value if c not in known]:
+                found[seen.file.path] = [*known, *(c._replace(layer=seen.layer) for c in more)]
         wrong = tuple(self._wrong(found))
         looked = f"none in {len(evidence.history)} lines of history and {texts} small files"
         return wrong or (self.passed(looked),)
 
     def _wrong(self, found: Mapping[str, Iterable[Credential]]) -> Iterator[Verdict]:
         for place, credentials in found.items():
-            for what, shown in credentials:
+            for what, shown, layer in credentials:
                 if not any(re.search(allowed, f"{place}: {what}") for allowed in self.allow):
-                    yield self.failed(f"holds {what} ({shown})", _HINT, about=place)
+                    where = "" if layer is None else f" in layer {layer + 1}, hidden by a later one"
+                    yield self.failed(f"holds {what} ({shown}){where}", _HINT, about=place)
 
 
 def _in_history(line: str) -> Iterator[Credential]:

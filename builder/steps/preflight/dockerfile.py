@@ -11,6 +11,7 @@ from builder.steps.dockerfile import Dockerfile, parse
 from builder.steps.gates import Gate
 from builder.steps.gates.package import Package
 from builder.steps.gates.pkg_config import PkgConfig
+from builder.steps.preflight import silent
 from builder.steps.preflight.arch import VARIABLE, architectures
 from builder.steps.preflight.compiles import compiles
 from builder.steps.preflight.installs import Installed, installed
@@ -57,6 +58,8 @@ def dockerfile(
             wanted = lane.build.cuda_arch_list
             report.check(LaneError, *architectures(stage, found, wanted, file, aware=aware))
             report.check(LaneError, *network(stage, found, file))
+            report.check(LaneError, *silent.caches(found, file))
+            report.check(LaneError, *silent.masked(stage, file))
     last = {stage.stage.index: stage for stage in stages}
     has = installed(stages[-1], read, last, bases)
     for gate, place in gates:

@@ -44,19 +44,44 @@ class Command:
 
 def commands(run: Instruction, *, folder: str = "") -> Iterator[Command]:
     """The commands of a RUN instruction, in order; of heredocs, those that a shell runs."""
+    if run.is_json and _inner(run.words) is None:
+        yield Command(run.words, {}, folder)
+        return
+    for text in _texts(run):
+        yield from _of_text(text, folder)
+
+
+def exported(run: Instruction) -> Iterator[tuple[str, str]]:
+    """Names that `export NAME=$(PROGRAM …)` sets, with the program: its failure is lost."""
+    for text in _texts(run):
+        name = ""
+        for breaker, words in _simple(_without_heredocs(text)):
+            if name and breaker == "(":
+                yield name, words[0].rpartition("/")[2]
+            name = ""
+            words = _stripped(words)
+            if words[:1] == ["export"]:
+                for own, value in _assigned([w for w in words[1:] if not w.startswith("-")]):
+                    quoted = re.search(rf'{own}="[^"]*?(?:\$\((?!\()|`)\s*([^\s`)"]+)', text)
+                    if quoted:
+                        yield own, quoted[1].rpartition("/")[2]
+                    elif value.startswith("`"):
+                        yield own, value[1:].rpartition("/")[2].rstrip("`")
+                    name = own if value.endswith("$") else ""
+
+
+def _texts(run: Instruction) -> Iterator[str]:
+    """What a shell reads of a RUN: its line, and the heredocs that are scripts."""
     if run.is_json:
-        inner = _inner(run.words)
-        yield from (
-            _of_text(inner, folder) if inner is not None else (Command(run.words, {}, folder),)
-        )
+        yield _inner(run.words) or ""
         return
     outside = run.text
     for heredoc in run.heredocs:
         before = outside.partition("<<")[0].strip()
         if not before or before.split()[0].rpartition("/")[2] in _SHELLS:
-            yield from _of_text(heredoc.content, folder)
+            yield heredoc.content
     if not (run.heredocs and outside.startswith("<<")):
-        yield from _of_text(outside, folder)
+        yield outside
 
 
 def _of_text(text: str, folder: str) -> Iterator[Command]:

@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from tests.scenarios.conftest import Workplace
-from tests.scenarios.replays.conftest import Replay
+from tests.scenarios.replays.conftest import DOCKERFILE, Replay
 
-LANE, LOCK, DOCKERFILE = "locks/demo.toml", "locks/demo.lock", "docker-images/demo/Dockerfile"
+DEMO = "sketch"
+LANE, LOCK = "locks/demo.toml", "locks/demo.lock"
 ARG = "ARG TORCH_CUDA_ARCH_LIST\nENV TORCH_CUDA_ARCH_LIST=${TORCH_CUDA_ARCH_LIST} "
 DIGEST = "sha256:" + "0" * 64
 TOKEN = "ghp_" + "aB3x" * 9
@@ -99,6 +100,11 @@ CASES: dict[str, tuple[Break, tuple[str, ...]]] = {
     "P3-one-pin-moved-the-lock-left-behind": (
         lane('commit = "f08e8af5', 'commit = "a08e8af5'), CHECK,
     ),
+    "P4-two-wheels-of-one-distribution": (
+        lane("[python.runtime]", '[python.again]\nrequirement = "NVIDIA_cuda.runtime"\n'
+             "[python.runtime]"),
+        LOCKING,
+    ),
     "P9-a-patch-that-was-skipped": (locked_value("state", "already-there"), CHECK),
     "P10-a-patch-edited-by-hand": (
         patch(lambda text: re.sub(r"@@ -(\d+),\d+", r"@@ -\1,99", text, count=1)), LOCKING,
@@ -124,6 +130,20 @@ CASES: dict[str, tuple[Break, tuple[str, ...]]] = {
         edit(LOCK, (KERN, "9" * 40), lock=False), CHECK,
     ),
     "P22-a-tree-that-is-another": (locked_value("tree", "7" * 40), CHECK),
+    "P24-a-build-folder-for-all-stacks": (
+        dockerfile("RUN --network=none \\\n    site=$(python3 -c 'import sysconfig; "
+                   "print(sysconfig.get_path(\"purelib\", \"posix_local\"))') && \\\n    make",
+                   "RUN --network=none --mount=type=cache,target=/src/kern/build \\\n"
+                   "    site=$(python3 -c 'import sysconfig; "
+                   "print(sysconfig.get_path(\"purelib\", \"posix_local\"))') && \\\n"
+                   "    cmake -S /src/kern -B /src/kern/build && make"),
+        CHECK,
+    ),
+    "P25-a-failure-behind-export": (
+        dockerfile("    export SOURCE_DATE_EPOCH=315532800 && \\",
+                   "    export SOURCE_DATE_EPOCH=$(jq -r .time /src/minipkg/release.json) && \\"),
+        CHECK,
+    ),
     "P29-a-token-in-a-url": (
         lane('url = "./.demo/sources/loader.git"', f'url = "https://me:{TOKEN}@github.com/a/b"'),
         CHECK,
@@ -150,7 +170,7 @@ CASES: dict[str, tuple[Break, tuple[str, ...]]] = {
 def test_replay(replay: Replay, name: str) -> None:
     broken, command = CASES[name]
     broken(replay.place)
-    replay.expect(name, replay.place.run(*command))
+    replay.expect(name, *command)
 
 
 def test_all_findings_at_once(replay: Replay) -> None:

@@ -45,9 +45,22 @@ class FakeImage:
     info: ImageInfo | None = None
     made_by: tuple[str, ...] = ()
     bases: Mapping[str, FakeImage] = field(default_factory=dict)
+    layers: Sequence[Mapping[str, Content]] = ()  # as written, with `.wh.` names
 
     def image(self, reference: str) -> ImageInfo | None:
-        return self.info
+        return self.bases.get(reference, self).info
+
+    @contextlib.contextmanager
+    def read_layers(
+        self, image: str, *, above: int
+    ) -> Iterator[Iterator[tuple[int, ImageFile, IO[bytes] | None]]]:
+        self.reads.append((f"layers above {above}",))
+        yield (
+            (number, *self._entry(path, content, alone=False))
+            for number, layer in enumerate(self.layers)
+            for path, content in layer.items()
+            if number >= above
+        )
 
     def history(self, image: str) -> tuple[str, ...]:
         return self.made_by
@@ -68,11 +81,15 @@ class FakeImage:
 
     @contextlib.contextmanager
     def read_tree(
-        self, image: str, roots: Sequence[str]
+        self, image: str, roots: Sequence[str], *, deep: bool = True
     ) -> Iterator[Iterator[tuple[ImageFile, IO[bytes] | None]]]:
         self.reads.append(tuple(roots))
         of = self.bases.get(image, self)
-        yield (entry for root in roots for entry in of._below(root))
+        if deep:
+            yield (entry for root in roots for entry in of._below(root))
+        else:
+            there = [root for root in roots if root in of.files]
+            yield (of._entry(root, of.files[root], alone=True) for root in there)
 
     def _below(self, root: str) -> Iterator[tuple[ImageFile, IO[bytes] | None]]:
         real = self._real(root)

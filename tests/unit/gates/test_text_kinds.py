@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from builder.steps.gates.credentials import find, find_named
 from builder.steps.gates.layers import Layers
 from builder.steps.gates.log import Log
 from builder.steps.gates.secrets import Secrets
-from tests.unit.gates.fake_image import FakeImage, To
+from tests.unit.gates.fake_image import Content, FakeImage, To
 
 INFO = ImageInfo("sha256:1", (), {}, (), {"PATH": "/bin"}, "arm64", 1, "")
 TOKEN = "hf_" + "a1B2" * 8
@@ -141,29 +143,71 @@ def test_no_alarm_on_what_only_resembles() -> None:
         assert list(find(text)) == []
 
 
-BASE = {
+BASE: dict[str, Content] = {
     "opt": None, "opt/a.py": b"1", "opt/b.py": b"2", "opt/gone": b"3", "usr/bin/x": b"4",
     "opt/l": To("a.py"),
 }  # fmt: skip
-NOW = {
-    "opt": None, "opt/a.py": b"1!", "opt/b.py": b"2", "opt/new/c.py": b"5", "usr/bin/x": b"4",
-    "opt/l": To("b.py"), "opt/imgbuild": None, "opt/imgbuild/lane.lock": b"6",
-}  # fmt: skip
+OVER: tuple[dict[str, Content], ...] = (
+    {"opt": None, "opt/a.py": b"1!", "opt/b.py": b"2", "opt/l": To("b.py"), "opt/tmp": b"x"},
+    {"opt": None, "opt/.wh.gone": b"", "opt/.wh.tmp": b"", "opt/.wh.never": b"",
+     "opt/new/c.py": b"5", "opt/imgbuild": None, "opt/imgbuild/lane.lock": b"6"},
+)  # fmt: skip
+
+
+def over(*layers: Mapping[str, Content], base: tuple[str, ...] = ("sha256:a",)) -> FakeImage:
+    below = FakeImage(BASE, info=replace(INFO, layers=("sha256:a",)))
+    ids = (*base, *(f"sha256:{i}" for i in range(len(layers))))
+    return FakeImage(
+        info=replace(INFO, layers=ids), bases={"base:1": below}, layers=(BASE, *layers)
+    )
 
 
 def test_layers() -> None:
-    image = FakeImage(NOW, bases={"base:1": FakeImage(BASE)})
     facts = LaneFacts(bases={"runtime": "base:1"})
+    image = over(*OVER)
     (bad,) = seen(image, Layers("runtime", ("opt/new/**",)), facts)
     assert not bad.passed
     assert bad.seen == "3 paths differ that are not declared, such as changed: opt/a.py"
     assert bad.detail.splitlines() == ["changed: opt/a.py", "removed: opt/gone", "changed: opt/l"]
+    assert image.reads[0] == ("layers above 1",)
+    assert ("",) not in image.reads  # neither image was read whole
     (good,) = seen(image, Layers("runtime", ("opt/new/**", "opt/[alg]*")), facts)
-    assert good.seen == "6 of 8 paths differ, all of them declared"
+    assert good.seen == "10 paths in 2 layers over it, all of them declared"
     (part,) = seen(image, Layers("runtime", (), ("usr/**",)), facts)
     assert part.passed
     (blind,) = seen(image, Layers("runtime", ()))
     assert blind.seen == "could not look: which image base runtime is, is not known here"
+
+
+def test_layers_that_empty_a_folder_and_that_come_back() -> None:
+    facts = LaneFacts(bases={"runtime": "base:1"})
+    emptied = over({"opt/.wh..wh..opq": b"", "opt/a.py": b"1"})
+    (bad,) = seen(emptied, Layers("runtime", ()), facts)
+    assert bad.detail == "removed: opt/*"
+    back = over({"opt/.wh.a.py": b""}, {"opt/a.py": b"1"})
+    assert seen(back, Layers("runtime", ()), facts)[0].passed
+    (other,) = seen(over({}, base=("sha256:b",)), Layers("runtime", ()), facts)
+    assert other.seen == "is not built on base runtime: its lowest layers are others"
+    many = over({f"opt/{i}": b"" for i in range(600)} | {"opt/.wh.gone": b""})
+    (bad,) = seen(many, Layers("runtime", ()), facts)
+    assert bad.seen.startswith("601 paths differ")
+
+
+def test_a_credential_that_a_later_layer_removes() -> None:
+    """It is seen in the layer, once, and what the base holds is the base's."""
+    token = f"token {TOKEN}\n".encode()
+    image = over({"root/.netrc": token, "etc/x": token}, {"root/.wh..netrc": b""})
+    image.files = {"etc/x": token}
+    image.layers = ({"root/of-the-base": token}, *image.layers[1:])
+    verdicts = seen(image, Secrets(), LaneFacts(bases={"runtime": "base:1"}))
+    assert {(v.about, "hidden" in v.seen) for v in verdicts} == {
+        ("etc/x", False), ("root/.netrc", True),
+    }  # fmt: skip
+    assert "in layer 2, hidden by a later one" in verdicts[-1].seen
+    assert {v.about for v in seen(image, Secrets())} == {
+        "etc/x", "root/.netrc", "root/of-the-base",
+    }  # fmt: skip  # which layers are a base's is not known
+    assert seen(image, Secrets(allow=("^(root|etc)/",)))[0].passed
 
 
 @pytest.mark.parametrize(

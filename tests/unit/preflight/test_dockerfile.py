@@ -88,6 +88,48 @@ def test_architectures_and_network(text: str, expected: list[str]) -> None:
     assert found(text) == expected
 
 
+CACHED = "RUN --network=none --mount=type=cache,target=%s "
+MASKED = ["warning failure-masked 3"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (CACHED % "/build" + "cmake -S /src/kern -B /build", ["warning cache-shared 6"]),
+        (CACHED % "/build/,id=b" + "make -C /build/kern", ["warning cache-shared 6"]),
+        (CACHED % "/src/kern/build" + "cd /src/kern/build && ninja", ["warning cache-shared 6"]),
+        (CACHED % "/build,id=b-${KERN_NATIVE}" + "cmake -S /src/kern -B /build", []),
+        (CACHED % "/build,id=b-$BUILD_ID" + "cmake -S /src/kern -B /build", []),
+        (CACHED % "/build,id=b-${TORCH_CUDA_ARCH_LIST}" + "cmake -S /src/kern -B/build",
+         ["warning cache-shared 6"]),
+        (CACHED % "/root/.cache/ccache" + MAKE, []),
+        (CACHED % "/root/.cache/uv" + "uv pip install /src/kern", []),
+        (CACHED % "/buildings" + "cmake -S /src/kern -B /build", []),
+    ],
+)  # fmt: skip
+def test_caches_of_another_source(line: str, expected: list[str]) -> None:
+    assert found(stage("ARG TORCH_CUDA_ARCH_LIST", line)) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("RUN export TAG=$(jq -r .tag x.json) && ./build", MASKED),
+        ("RUN export A=1 TAG=`git describe` && ./build", MASKED),
+        ('RUN export TAG="v$(jq -r .tag x.json)"; ./build', MASKED),
+        ("RUN <<EOF\nset -e\nexport TAG=$(jq -r .tag x.json)\nEOF", MASKED),
+        ("RUN TAG=$(jq -r .tag x.json) && export TAG", []),
+        ("RUN export N=$(nproc) D=$((1+2)) && ./build", []),
+        ("RUN echo 'export TAG=$(jq .)' >>/etc/profile", []),
+        ("RUN export TAG='$(jq .)'", []),
+        ('RUN export PATH="$HOME/bin:$PATH"', []),
+        ("RUN cat >x <<EOF\nexport TAG=$(jq .)\nEOF", []),
+    ],
+)
+def test_failures_behind_export(line: str, expected: list[str]) -> None:
+    assert found(HEAD + line + "\n") == expected
+
+
 DIGEST = "sha256:" + "0" * 64
 
 

@@ -1,0 +1,46 @@
+"""How programs that cannot start, or find no room, are told of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from builder.errors import ToolFailed, ToolMissing
+from builder.tools import git_words, process
+from builder.tools.packages import PackageUnavailable
+from builder.tools.pip_index import PipIndex
+
+
+def test_an_argument_that_is_too_long() -> None:
+    with pytest.raises(ToolFailed, match="true: an argument of 200 kB is too long"):
+        process.run(("true", "x" * 200_000), env=process.environment(), timeout_s=5)
+
+
+def test_a_program_that_is_not_there() -> None:
+    with pytest.raises(ToolMissing, match="no-such-program is not installed"):
+        process.run(("no-such-program",), env=process.environment(), timeout_s=5)
+
+
+def test_a_full_disk_is_told_with_what_to_do() -> None:
+    script = "echo 'cp: error writing x: No space left on device' >&2; exit 1"
+    with pytest.raises(ToolFailed) as caught:
+        process.run(("sh", "-c", script), env=process.environment(), timeout_s=5)
+    assert caught.value.findings[0].hint.startswith("free space, or name other folders")
+    with pytest.raises(ToolFailed) as caught:
+        process.run(("sh", "-c", "exit 1"), env=process.environment(), timeout_s=5)
+    assert caught.value.findings[0].hint == ""
+    assert git_words.cure("kern", {git_words.Why.FULL}).startswith("free space")
+
+
+def test_a_full_disk_under_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = tmp_path / "python"
+    python.write_text(
+        "#!/bin/sh\necho 'ERROR: Could not install packages due to an OSError: [Errno 28] "
+        "No space left on device' >&2; exit 1\n"
+    )
+    python.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(python))
+    with pytest.raises(PackageUnavailable, match="there is no room for it") as caught:
+        PipIndex("3.11").resolve("x==1", "linux/amd64", tmp_path)
+    assert caught.value.findings[0].hint.startswith("free space")
