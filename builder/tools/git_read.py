@@ -91,7 +91,7 @@ class Reader:
         with self._one:
             try:
                 self._opened().odb.info(bytes.fromhex(name))
-            except (ValueError, git.exc.ODBError, OSError):
+            except (ValueError, LookupError, git.exc.GitError, git.exc.ODBError, OSError):
                 return False
         return True
 
@@ -181,7 +181,7 @@ class Reader:
         git = _gitpython()
         try:
             yield
-        except (ValueError, git.exc.ODBError, OSError) as missing:
+        except (ValueError, LookupError, git.exc.GitError, git.exc.ODBError, OSError) as missing:
             raise ObjectDamaged(name, "cannot be read", self.git_dir) from missing
 
     def _next(self, name: str, pipe: IO[bytes]) -> bytes:

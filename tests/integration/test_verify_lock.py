@@ -195,3 +195,21 @@ def test_a_lock_whose_lane_is_gone(place: Place) -> None:
     done = place.run("verify-lock", "--offline")
     assert done.returncode == 3
     assert "locks/gone.lock belongs to no lane" in done.stderr
+
+
+def test_a_pack_with_other_bytes_is_told_as_damage(place: Place) -> None:
+    """Whichever byte it is: never a proof that is wrong, never a fault of imgbuild's own."""
+    packs = sorted((Path(place.env["IMGBUILD_CACHE"]) / "git").rglob("*.pack"))
+    ends = []
+    for pack in packs:
+        data = pack.read_bytes()
+        pack.chmod(0o644)
+        for at in range(12, len(data) - 20, max(1, len(data) // 4)):
+            pack.write_bytes(data[:at] + bytes([data[at] ^ 0x5A]) + data[at + 1 :])
+            found = place.proof("--deep")
+            codes = {f["code"] for f in found["findings"]}  # type: ignore[attr-defined]
+            ends.append(found["exit"])
+            assert codes <= {"object-damaged", "tree-mismatch", "name-unreadable", "tree-unsafe"}
+        pack.write_bytes(data)
+    assert 4 in ends
+    assert place.proof("--deep")["ok"] is True
