@@ -23,8 +23,9 @@ class Connection(Protocol):
     def stream(self, command: str) -> AbstractContextManager[Popen[bytes]]:
         """A running shell command there, with pipes."""
 
-    def tunnel(self, socket: Path) -> AbstractContextManager[int]:
-        """The port on the node's loopback that leads to our socket. Raises: NoTunnel."""
+    def tunnel(self, target: str) -> AbstractContextManager[int]:
+        """The port on the node's loopback that leads to a socket or address of this host.
+        Raises: NoTunnel."""
 
     def closed(self) -> bool:
         """Whether the connection is gone."""

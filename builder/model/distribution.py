@@ -10,7 +10,7 @@ from builder.errors import Finding
 from builder.model.nodes import Node
 
 Store = Literal["classic", "containerd"]
-Transport = Literal["load", "pull"]
+Transport = Literal["load", "pull", "registry"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,30 @@ class Blob:
     digest: str  # of these bytes; of the tar itself when it is not compressed
     size: int  # bytes
     media: str = "application/vnd.oci.image.layer.v1.tar"
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryPlace:
+    """A repository of an OCI registry."""
+
+    scheme: str  # http, https
+    host: str  # with the port, as docker names it
+    repository: str
+    is_loopback: bool  # of the build host: nodes reach it through a tunnel
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://{self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Where nodes pull the image from, by digest."""
+
+    path: str  # repository@digest
+    host: str = ""  # as the nodes' engines name it; "": their end of a tunnel
+    target: str = ""  # what a tunnel leads to: a socket or an address of this host
+    uploaded: int = 0  # bytes that were not there before
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +153,8 @@ class Receipt:
     gates: str  # as the label says, "" without one
     forced: bool  # it went although its gates did not pass
     nodes: tuple[Outcome, ...]
+    via: str = ""  # where in which registry it was put: host/repository@digest
+    uploaded: int = 0  # bytes that the registry lacked
 
 
 def chain_ids(diff_ids: tuple[str, ...]) -> tuple[str, ...]:

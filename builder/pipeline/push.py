@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from builder.errors import UsageError
@@ -15,11 +15,14 @@ from builder.model.distribution import NodeFacts, Outcome, Plan, Receipt, Source
 from builder.model.nodes import Compress, Hooks, Node
 from builder.node_ports import Board, Connection, Connections, Layers, Receipts, Source
 from builder.pipeline.push_nodes import Ends, before_all, link_rates, probe_all, settle_present
-from builder.pipeline.push_transfer import Move, transfer
+from builder.pipeline.push_pulls import Move, from_registry, shelve
+from builder.pipeline.push_transfer import transfer
 from builder.ports import Progress
+from builder.steps.distribution import place as placing
 from builder.steps.distribution import plan as planning
 from builder.steps.labels import BUILD_ID, GATES, LANE
 from builder.tools import hooks
+from builder.tools.delivery import Limit
 
 _WORTH_PROBING = 100_000_000  # bytes to all nodes; below, the link does not matter
 
@@ -33,6 +36,7 @@ class Options:
     dry_run: bool = False  # say what would move
     hooks: Hooks = field(default_factory=Hooks)
     batch: int = 64_000_000  # bytes; smaller layers share a load
+    registry: str | None = None  # the URL of the one that nodes pull from
 
 
 def push(
@@ -61,23 +65,33 @@ def push(
         planning.check_gates(image, force=options.force)
         tags = planning.tags_to_move(image)
         progress.title(_title(image, nodes))
+        place = placing.place(options.registry, image) if options.registry else None
         reading = pool.submit(source.layers, image)
-        lines = held.enter_context(board.lines([node.name for node in nodes]))
+        names = [*(node.name for node in nodes), *([place.host] if place else ())]
+        lines = held.enter_context(board.lines(names))
         ends = Ends(image, tags, lines, options.hooks)
         links, facts = probe_all(nodes, opened, ends, pool)
         layers = reading.result()
         plan, rates = _planned(image, tags, layers, links, facts, options, pool)
         ends.refuse(plan.refused)
+        shelf = None
         if options.dry_run:
             ends.planned(plan, layers.sizes())
         else:
+            limit = Limit(options.limit)
             ends.expect(plan, layers.sizes())
+            if place is not None:
+                plan, shelf = shelve(plan, layers, place, ends, limit)
             plan = before_all(plan, links, ends, pool)
-            move = Move(image, layers, plan, links, ends, opened.folder, options.limit,
+            move = Move(image, layers, plan, links, ends, opened.folder, limit,
                         _compresses(options, rates), options.batch)  # fmt: skip
             settle_present(plan, links, layers.config_digest(), ends, pool)
             transfer(move, pool)
+            if shelf is not None:
+                from_registry(move, shelf, pool)
     receipt = _receipt(image, tags, layers, ends.outcomes(nodes), started, began, options)
+    if place is not None and shelf is not None:
+        receipt = replace(receipt, via=f"{place.host}/{shelf.path}", uploaded=shelf.uploaded)
     if not options.dry_run:
         receipts.write(receipt)
         hooks.run_all(options.hooks.after_push, "after-push")
@@ -107,18 +121,20 @@ def _planned(
 ) -> tuple[Plan, Mapping[str, float]]:
     """What goes where; and bytes a second to each node, where that was worth asking."""
     can_pull = layers.is_random and options.transport != "load"
+    in_registry = options.registry is not None
 
     def plan(*, is_fast: bool) -> Plan:
         return planning.plan(
             image, layers.config_digest(), facts,
             tags=tags, can_pull=can_pull, always_pull=options.transport == "pull", is_fast=is_fast,
+            in_registry=in_registry,
         )  # fmt: skip
 
     first = plan(is_fast=False)
     sizes = layers.sizes()
     lacking = [node for node in first.nodes if node.missing]
     total = sum(sizes[i] for node in lacking for i in node.missing)
-    if total < _WORTH_PROBING or options.dry_run:
+    if total < _WORTH_PROBING or options.dry_run or in_registry:
         return first, {}
     rates = link_rates([links[node.node.name] for node in lacking], pool)
     is_fast = not planning.needs_compression(list(rates.values()))  # they share our link

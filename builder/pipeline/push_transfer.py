@@ -1,117 +1,31 @@
-"""Move an image's missing layers: loads to classic stores, pulls to containerd stores."""
+"""Move an image's missing layers: by loads here, by pulls in push_pulls."""
 
 from __future__ import annotations
 
-import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
-from builder.errors import DistributionError, ImgbuildError
-from builder.model.distribution import NodePlan, Plan, SourceImage
-from builder.node_ports import Connection, Layers
-from builder.pipeline.push_nodes import Ends, settle
+from builder.model.distribution import NodePlan
+from builder.node_ports import Layers
+from builder.pipeline.push_nodes import settle
+from builder.pipeline.push_pulls import Move, pulling
 from builder.steps.distribution import archives
 from builder.steps.distribution.plan import batches
-from builder.tools.delivery import Limit, deliver
-from builder.tools.load_words import load_failed
-from builder.tools.push_registry import Registry
+from builder.tools.delivery import deliver
 from builder.tools.receiver import Parcel, Receiver
-
-_PULL_S = 6 * 3600.0
-_TRIES = 3
-PULL = r"""
-d=$1; ref=$2; tag=$3
-$d pull -q "$ref" >/dev/null && $d tag "$ref" "$tag" && $d image rm "$ref" >/dev/null
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One push's transfers."""
-
-    image: SourceImage
-    layers: Layers
-    plan: Plan
-    links: Mapping[str, Connection]
-    ends: Ends
-    folder: Path  # private, for sockets
-    limit: float | None
-    compress: bool
-    batch: int  # bytes; smaller layers share a load
 
 
 def transfer(move: Move, pool: ThreadPoolExecutor) -> None:
     """Bring the image to all nodes that lack it, prove it there and move the tags."""
-    limit = Limit(move.limit)
     loads = [n for n in move.plan.nodes if n.transport == "load"]
-    pulls = [n for n in move.plan.nodes if n.transport == "pull"]
-    with _pulling(move, pulls, limit, pool):
+    with pulling(move, pool):
         if loads:
-            _load(move, loads, limit, pool)
+            _load(move, loads, pool)
 
 
-@contextmanager
-def _pulling(
-    move: Move, pulls: Sequence[NodePlan], limit: Limit, pool: ThreadPoolExecutor
-) -> Iterator[None]:
-    """The nodes that pull do so while the block runs; it is left when all have ended."""
-    if not pulls:
-        yield
-        return
-    config = move.layers.config()
-    manifest = move.layers.manifest() or archives.manifest(config, move.layers.blobs())
-    digest = archives.digest(manifest)
-    served = (digest, manifest), (archives.digest(config), config)
-    registry, socket = Registry(*served, move.layers, limit), move.folder / "registry"
-    with registry.serving(socket):
-        ends = [pool.submit(_pull, move, plan, registry, socket, digest) for plan in pulls]
-        yield
-        for end in ends:
-            end.result()
-
-
-def _pull(move: Move, plan: NodePlan, registry: Registry, socket: Path, manifest: str) -> None:
-    name, sent = plan.node.name, 0
-    line, secret = move.ends.line(name), secrets.token_hex(12)
-    tag = archives.transfer_tag(move.layers.config_digest())
-
-    def moved(count: int) -> None:
-        nonlocal sent
-        sent += count
-        line.moved(count)
-
-    registry.clients[secret] = moved
-    try:
-        line.say("pulling")
-        _try_pull(move.links[name], plan, socket, f"{secret}/image@{manifest}", tag)
-    except ImgbuildError as error:
-        move.ends.fail(name, error, sent=sent)
-        return
-    finally:
-        del registry.clients[secret]
-    config = move.layers.config_digest()
-    settle(plan, move.links[name], config, manifest, move.ends, sent=sent)
-
-
-def _try_pull(link: Connection, plan: NodePlan, socket: Path, path: str, tag: str) -> None:
-    """Pull through a tunnel; again when it was cut, since what came is kept (containerd)."""
-    docker = " ".join(plan.facts.docker)
-    for left in reversed(range(_TRIES)):
-        try:
-            with link.tunnel(socket) as port:
-                link.script(PULL, docker, f"127.0.0.1:{port}/{path}", tag, timeout_s=_PULL_S)
-            return
-        except DistributionError as error:
-            if not left or link.closed():
-                raise load_failed(link, error.findings[0].detail or str(error)) from error
-
-
-def _load(move: Move, loads: Sequence[NodePlan], limit: Limit, pool: ThreadPoolExecutor) -> None:
+def _load(move: Move, loads: Sequence[NodePlan], pool: ThreadPoolExecutor) -> None:
     compress = move.compress and bool(shutil.which("zstd"))
     compress = compress and all("zstd" in plan.facts.tools for plan in loads)
     receivers = {
@@ -123,7 +37,7 @@ def _load(move: Move, loads: Sequence[NodePlan], limit: Limit, pool: ThreadPoolE
     }  # fmt: skip
     oci = any(plan.facts.store == "containerd" for plan in loads)
     parcels = Parcels(move.layers, loads, move.batch, oci=oci)
-    deliver(parcels.each(), list(receivers.values()), compress=compress, limit=limit)
+    deliver(parcels.each(), list(receivers.values()), compress=compress, limit=move.limit)
     config = move.layers.config_digest()
 
     def end(plan: NodePlan) -> None:

@@ -1,6 +1,6 @@
 """Ask an OCI registry whether it serves a manifest, by digest, without Docker.
 
-The distribution specification's HEAD, with the anonymous token that a registry offers. No
+The distribution specification's HEAD, with the anonymous token that a registry offers. Here no
 credentials are read: what only a login reaches is said to be unchecked.
 """
 
@@ -14,6 +14,8 @@ from builder.errors import ToolFailed
 
 if TYPE_CHECKING:
     import requests
+
+    from builder.tools.registry_login import Login
 
 _ACCEPT = ", ".join(
     (
@@ -50,8 +52,9 @@ class RegistryApi:
                 session.max_redirects = 5
                 answer = _head(session, url, {})
                 if answer.status_code == 401:
-                    token = _token(session, answer.headers.get("WWW-Authenticate", ""), repository)
-                    answer = _head(session, url, {"Authorization": f"Bearer {token}"})
+                    challenge = answer.headers.get("WWW-Authenticate", "")
+                    header = authorization(session, challenge, f"repository:{repository}:pull")
+                    answer = _head(session, url, header)
         except (requests.RequestException, ValueError) as error:
             raise RegistryUnreachable(f"{host} does not answer: {_words(error)}") from error
         return _judged(answer, host, digest)
@@ -77,18 +80,31 @@ def _head(session: requests.Session, url: str, headers: dict[str, str]) -> reque
     )
 
 
-def _token(session: requests.Session, challenge: str, repository: str) -> str:
-    """The anonymous token for which the challenge says where to ask. Raises: ValueError."""
+def authorization(
+    session: requests.Session, challenge: str, scope: str, login: Login | None = None
+) -> dict[str, str]:
+    """The header that answers the challenge: the login itself, or the token for which the
+    challenge says where to ask, anonymously without a login. Raises: ValueError."""
     scheme, _, rest = challenge.partition(" ")
+    if scheme.lower() == "basic" and login is not None:
+        return {"Authorization": login.basic}
     words = dict(_CHALLENGE.findall(rest))
     realm = urlsplit(words.get("realm", ""))
     safe = realm.scheme == "https" or (realm.scheme == "http" and realm.hostname in _LOOPBACK)
     if scheme.lower() != "bearer" or not safe:
         raise ValueError("it wants a login")
-    asked = {"scope": f"repository:{repository}:pull"}
+    asked = {"scope": scope}
     if "service" in words:
         asked["service"] = words["service"]
-    answer = session.get(words["realm"], params=asked, timeout=_LIMITS_S, stream=True)
+    if login is not None and not login.user:  # an identity token
+        form = {**asked, "grant_type": "refresh_token", "refresh_token": login.secret,
+                "client_id": "imgbuild"}  # fmt: skip
+        answer = session.post(words["realm"], data=form, timeout=_LIMITS_S, stream=True)
+    else:
+        headers = {"Authorization": login.basic} if login else {}
+        answer = session.get(
+            words["realm"], params=asked, headers=headers, timeout=_LIMITS_S, stream=True
+        )
     if answer.status_code != 200:
         raise ValueError(f"its token service answers {answer.status_code}")
     import json
@@ -97,7 +113,7 @@ def _token(session: requests.Session, challenge: str, repository: str) -> str:
     token = held.get("token") or held.get("access_token") if isinstance(held, dict) else None
     if not isinstance(token, str) or not re.fullmatch(r"[!-~]+", token):
         raise ValueError("its token service gives no token")
-    return token
+    return {"Authorization": f"Bearer {token}"}
 
 
 def _judged(answer: requests.Response, host: str, digest: str) -> bool:

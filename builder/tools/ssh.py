@@ -79,9 +79,9 @@ class Link:
             yield running
 
     @contextlib.contextmanager
-    def tunnel(self, socket: Path) -> Iterator[int]:
+    def tunnel(self, target: str) -> Iterator[int]:
         # By a connection of its own: over the master a pull can starve (DISTRIBUTION, trap 2).
-        own = ("-S", "none", "-N", "-o", "ExitOnForwardFailure=yes", "-R", f"127.0.0.1:0:{socket}")
+        own = ("-S", "none", "-N", "-o", "ExitOnForwardFailure=yes", "-R", f"127.0.0.1:0:{target}")
         log = self.socket.with_suffix(".tunnel")
         with log.open("wb") as out:
             argv = [*_bound(), *self.base, *own, "--", self.node.destination]

@@ -164,7 +164,8 @@ def _plan(key: str, stores: Sequence[str], source: str, data: Path) -> Fleet:
     network, prefix = Network(key), programs()
 
     def engine(name: str, store: str, space: str = "") -> Engine:
-        return Engine(name, folder / name / "run", place / name, prefix, store, space)
+        return Engine(name, folder / name / "run", place / name, prefix, store, space,
+                      network.host)  # fmt: skip
 
     nodes = [
         Node(f"node{i}", i, network.address(i), folder / f"node{i}", network.space(i),

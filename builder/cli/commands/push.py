@@ -29,6 +29,8 @@ from builder.pipeline.push import Options, push
 @click.option("--limit-rate", metavar="RATE", help='At most this from here: "50 MB", "400 Mbit".')
 @click.option("--transport", type=click.Choice(["auto", "load", "pull"]), default="auto",
               help="How layers travel; auto chooses for each node.")  # fmt: skip
+@click.option("--via", type=(click.Choice(["registry"]), str), metavar="registry URL",
+              help="Put it into this OCI registry once; nodes pull it by digest.")  # fmt: skip
 @click.option("--keep", type=click.IntRange(min=1), metavar="N",
               help="Then remove older images of the lane: nodes prune --keep N.")  # fmt: skip
 @json_option
@@ -42,6 +44,7 @@ def command(
     compress: str | None,
     limit_rate: str | None,
     transport: str,
+    via: tuple[str, str] | None,
     keep: int | None,
     as_json: bool,
 ) -> int:
@@ -61,6 +64,7 @@ def command(
             dry_run,
             known.hooks,
             nodes_wiring.batch(),
+            via[1] if via else None,
         )
         chosen = nodes_wiring.choose(known, asked)
         receipt = push(
@@ -113,11 +117,13 @@ def _lines(receipt: Receipt) -> Iterator[str]:
     yield f"image: {receipt.config} (config)"
     for tag in receipt.tags:
         yield f"tag: {tag}"
+    if receipt.via:
+        yield f"via: {receipt.via} ({size(receipt.uploaded)} uploaded)"
     if receipt.forced:
         yield "forced: its gates did not pass"
 
 
 def _complain(receipt: Receipt) -> None:
-    found = [one.finding for one in receipt.nodes if one.finding is not None]
-    for line in findings.lines(found):
+    found = dict.fromkeys(one.finding for one in receipt.nodes if one.finding is not None)
+    for line in findings.lines(list(found)):
         click.echo(line, err=True)

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from builder.model.distribution import Blob
+from builder.node_ports import Layers
 from builder.steps.distribution.plan import TRANSFER
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -36,6 +37,15 @@ def manifest(config: bytes, blobs: Sequence[Blob]) -> bytes:
             "layers": [{"mediaType": b.media, "digest": b.digest, "size": b.size} for b in blobs],
         }
     )
+
+
+def manifest_of(layers: Layers) -> bytes:
+    """The image's own manifest, or the one that its config and blobs make."""
+    return layers.manifest() or manifest(layers.config(), layers.blobs())
+
+
+def media(manifest: bytes) -> str:
+    return str(json.loads(manifest).get("mediaType", MANIFEST))
 
 
 def prefix_config(config: bytes, layers: int) -> bytes:
@@ -92,7 +102,7 @@ def _layout(oci: bytes, tag: str) -> Mapping[str, bytes]:
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.index.v1+json",
         "manifests": [{
-            "mediaType": json.loads(oci).get("mediaType", MANIFEST),
+            "mediaType": media(oci),
             "digest": digest(oci),
             "size": len(oci),
             "annotations": {

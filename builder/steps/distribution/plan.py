@@ -69,9 +69,11 @@ def plan(
     can_pull: bool,
     always_pull: bool,
     is_fast: bool,
+    in_registry: bool = False,
 ) -> Plan:
     """What goes where. `config` is the id that the image has on a classic node; `can_pull`
-    says that the source can serve its layers in any order."""
+    says that the source can serve its layers in any order, `in_registry` that all who lack the
+    image get it from a registry."""
     nodes, refused = [], {}
     for node, facts in found.items():
         there = find_there(image, config, facts)
@@ -84,6 +86,7 @@ def plan(
             is_bare = len(missing) == len(image.layers)
             pulls = facts.store == "containerd" or (is_bare and is_fast)
             transport = "pull" if can_pull and (pulls or always_pull) else "load"
+            transport = "registry" if in_registry else transport
         here = set(there.tags) if there else set[str]()
         moves = tuple(tag for tag in tags if tag not in here)
         settled = there is not None and not moves and _is_proved(facts, config)
