@@ -17,6 +17,10 @@ class Connection(Protocol):
 
     @property
     def node(self) -> Node: ...
+    @property
+    def address(self) -> str:
+        """Where this host's ssh finds it: ssh://user@host:port."""
+
     def script(self, text: str, *words: str, timeout_s: float) -> str:
         """Run `sh -s` there; what it wrote. Raises: NodeFailed, ConnectionLost."""
 

@@ -52,6 +52,7 @@ def push(
     ):
         names = "".join(f"[nodes.{n.name}]\n" for n in made.nodes)
         (made.data / "nodes.toml").write_text(f"schema = 1\n{names}")
+        made.introduce(*made.nodes)
         if mbit is not None:
             made.network.uplink(mbit)
         for name in ways.split(","):
@@ -130,6 +131,8 @@ WAYS: Mapping[str, Way] = {
     "imgbuild": imgbuild,
     "zstd": lambda made: imgbuild(made, "--compress", "zstd", "--transport", "load"),
     "plain": lambda made: imgbuild(made, "--compress", "none", "--transport", "load"),
+    "star": lambda made: imgbuild(made, "--fanout", "star"),
+    "chain": lambda made: imgbuild(made, "--fanout", "chain"),
     "pull": lambda made: imgbuild(made, "--transport", "pull"),
 }
 

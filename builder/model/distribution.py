@@ -10,7 +10,8 @@ from builder.errors import Finding
 from builder.model.nodes import Node
 
 Store = Literal["classic", "containerd"]
-Transport = Literal["load", "pull", "registry"]
+Transport = Literal["load", "pull", "registry", "chain"]
+Fanout = Literal["auto", "star", "chain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,8 @@ class NodePlan:
     present: str = ""  # the id that the image has there already
     moves: tuple[str, ...] = ()  # tags that do not name the image there
     is_settled: bool = False  # nothing is left to do or to prove
+    via: str = ""  # in a chain: the node that passes it on
+    reach: str = ""  # what that node's ssh calls it
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,8 @@ class Outcome:
     tags: tuple[str, ...] = ()  # moved
     previous: Mapping[str, str] = field(default_factory=dict)  # tag -> id it had
     transport: str = ""
+    via: str = ""  # the node that passed it on; "": this host, or the receipt's registry
+    note: str = ""  # why it was not served as it was meant to
     finding: Finding | None = None
 
 

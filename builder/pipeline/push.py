@@ -9,11 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
+from typing import Protocol
 
 from builder.errors import UsageError
-from builder.model.distribution import NodeFacts, Outcome, Plan, Receipt, SourceImage
+from builder.model.distribution import Fanout, NodeFacts, Outcome, Plan, Receipt, SourceImage
 from builder.model.nodes import Compress, Hooks, Node
 from builder.node_ports import Board, Connection, Connections, Layers, Receipts, Source
+from builder.pipeline.push_fanout import fanned
 from builder.pipeline.push_nodes import Ends, before_all, link_rates, probe_all, settle_present
 from builder.pipeline.push_pulls import Move, from_registry, shelve
 from builder.pipeline.push_transfer import transfer
@@ -37,6 +40,7 @@ class Options:
     hooks: Hooks = field(default_factory=Hooks)
     batch: int = 64_000_000  # bytes; smaller layers share a load
     registry: str | None = None  # the URL of the one that nodes pull from
+    fanout: Fanout = "auto"
 
 
 def push(
@@ -72,7 +76,8 @@ def push(
         ends = Ends(image, tags, lines, options.hooks)
         links, facts = probe_all(nodes, opened, ends, pool)
         layers = reading.result()
-        plan, rates = _planned(image, tags, layers, links, facts, options, pool)
+        anew = _planner(image, tags, layers, options)
+        plan, rates = _planned(anew, facts, layers.sizes(), links, options, pool)
         ends.refuse(plan.refused)
         shelf = None
         if options.dry_run:
@@ -82,9 +87,11 @@ def push(
             ends.expect(plan, layers.sizes())
             if place is not None:
                 plan, shelf = shelve(plan, layers, place, ends, limit)
+            elif options.transport != "pull":
+                plan = fanned(plan, options.fanout, rates, options.limit, links, ends, pool)
             plan = before_all(plan, links, ends, pool)
             move = Move(image, layers, plan, links, ends, opened.folder, limit,
-                        _compresses(options, rates), options.batch)  # fmt: skip
+                        _compresses(options, rates), options.batch, anew)  # fmt: skip
             settle_present(plan, links, layers.config_digest(), ends, pool)
             transfer(move, pool)
             if shelf is not None:
@@ -110,35 +117,37 @@ def find(name: str | None, *, source: Source) -> SourceImage:
     return found
 
 
+class Planner(Protocol):
+    """Plans with what is known of an image, without chains."""
+
+    def __call__(self, found: Mapping[Node, NodeFacts], *, is_fast: bool = False) -> Plan: ...
+
+
+def _planner(image: SourceImage, tags: Sequence[str], layers: Layers, options: Options) -> Planner:
+    return partial(
+        planning.plan, image, layers.config_digest(), tags=tags,
+        can_pull=layers.is_random and options.transport != "load",
+        always_pull=options.transport == "pull", in_registry=options.registry is not None,
+    )  # fmt: skip
+
+
 def _planned(
-    image: SourceImage,
-    tags: Sequence[str],
-    layers: Layers,
-    links: Mapping[str, Connection],
+    anew: Planner,
     facts: Mapping[Node, NodeFacts],
+    sizes: Sequence[int],
+    links: Mapping[str, Connection],
     options: Options,
     pool: ThreadPoolExecutor,
 ) -> tuple[Plan, Mapping[str, float]]:
     """What goes where; and bytes a second to each node, where that was worth asking."""
-    can_pull = layers.is_random and options.transport != "load"
-    in_registry = options.registry is not None
-
-    def plan(*, is_fast: bool) -> Plan:
-        return planning.plan(
-            image, layers.config_digest(), facts,
-            tags=tags, can_pull=can_pull, always_pull=options.transport == "pull", is_fast=is_fast,
-            in_registry=in_registry,
-        )  # fmt: skip
-
-    first = plan(is_fast=False)
-    sizes = layers.sizes()
+    first = anew(facts)
     lacking = [node for node in first.nodes if node.missing]
     total = sum(sizes[i] for node in lacking for i in node.missing)
-    if total < _WORTH_PROBING or options.dry_run or in_registry:
+    if total < _WORTH_PROBING or options.dry_run or options.registry:
         return first, {}
     rates = link_rates([links[node.node.name] for node in lacking], pool)
     is_fast = not planning.needs_compression(list(rates.values()))  # they share our link
-    return plan(is_fast=is_fast), rates
+    return anew(facts, is_fast=is_fast), rates
 
 
 def _compresses(options: Options, rates: Mapping[str, float]) -> bool:

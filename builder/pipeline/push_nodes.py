@@ -38,9 +38,17 @@ class Ends:
         self._began = time.monotonic()
         self._lock = threading.Lock()
         self._ends: dict[str, Outcome] = {}
+        self._before: dict[str, tuple[str, int]] = {}
+
+    def again(self, node: str, note: str, *, sent: int = 0) -> None:
+        """The node is served another way than was tried first; its outcome says so."""
+        self._before[node] = (note, sent)
+        self.line(node).say(note)
 
     def end(self, outcome: Outcome) -> None:
-        outcome = replace(outcome, seconds=round(time.monotonic() - self._began, 3))
+        note, sent = self._before.get(outcome.node, ("", 0))
+        seconds = round(time.monotonic() - self._began, 3)
+        outcome = replace(outcome, seconds=seconds, note=note, sent=outcome.sent + sent)
         with self._lock:
             if outcome.node in self._ends:
                 return
@@ -198,6 +206,6 @@ def settle(
         Outcome(
             name, "present" if plan.transport is None else "pushed", 0, sent, len(plan.missing),
             want, proof, tuple(moved), {tag: old for tag, old in moved.items() if old},
-            plan.transport or "",
+            plan.transport or "", plan.via,
         )
     )  # fmt: skip

@@ -10,7 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from builder.errors import DistributionError, ImgbuildError
-from builder.model.distribution import NodePlan, Plan, RegistryPlace, Shelf, SourceImage
+from builder.model.distribution import (
+    NodeFacts,
+    NodePlan,
+    Plan,
+    RegistryPlace,
+    Shelf,
+    SourceImage,
+)
+from builder.model.nodes import Node
 from builder.node_ports import Connection, Layers, NodeLine
 from builder.pipeline.push_nodes import Ends, settle
 from builder.steps.distribution import archives
@@ -43,6 +51,7 @@ class Move:
     limit: Limit
     compress: bool
     batch: int  # bytes; smaller layers share a load
+    anew: Callable[[Mapping[Node, NodeFacts]], Plan]  # without chains
 
 
 def shelve(

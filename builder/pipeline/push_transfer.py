@@ -1,53 +1,89 @@
-"""Move an image's missing layers: by loads here, by pulls in push_pulls."""
+"""Move an image's missing layers: by loads here, straight or in chains; by pulls in push_pulls."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
-from builder.model.distribution import NodePlan
+from builder.errors import ImgbuildError
+from builder.model.distribution import NodeFacts, NodePlan
 from builder.node_ports import Layers
-from builder.pipeline.push_nodes import settle
+from builder.pipeline.push_nodes import settle, settle_present
 from builder.pipeline.push_pulls import Move, pulling
-from builder.steps.distribution import archives
+from builder.steps.distribution import archives, chain, probe
 from builder.steps.distribution.plan import batches
 from builder.tools.delivery import deliver
 from builder.tools.receiver import Parcel, Receiver
 
 
 def transfer(move: Move, pool: ThreadPoolExecutor) -> None:
-    """Bring the image to all nodes that lack it, prove it there and move the tags."""
-    loads = [n for n in move.plan.nodes if n.transport == "load"]
+    """Bring the image to all nodes that lack it, prove it there and move the tags.
+
+    Who a chain does not reach is asked anew what it has, and gets the rest from here.
+    """
+    if behind := _transfer(move, pool):
+        facts = {plan.node: found for plan in behind if (found := _asked(move, plan)) is not None}
+        again = replace(move, plan=move.anew(facts))
+        settle_present(again.plan, move.links, move.layers.config_digest(), move.ends, pool)
+        _transfer(again, pool)
+
+
+def _transfer(move: Move, pool: ThreadPoolExecutor) -> Sequence[NodePlan]:
+    """Once; the nodes that chains did not reach."""
+    routes = chain.routes(move.plan)
     with pulling(move, pool):
-        if loads:
-            _load(move, loads, pool)
+        return _load(move, routes, pool) if routes else ()
 
 
-def _load(move: Move, loads: Sequence[NodePlan], pool: ThreadPoolExecutor) -> None:
+def _asked(move: Move, plan: NodePlan) -> NodeFacts | None:
+    name = plan.node.name
+    try:
+        return probe.read(name, move.links[name].script(probe.SCRIPT, timeout_s=60))
+    except ImgbuildError as error:
+        move.ends.fail(name, error)
+        return None
+
+
+def _load(
+    move: Move, routes: Sequence[Sequence[NodePlan]], pool: ThreadPoolExecutor
+) -> Sequence[NodePlan]:
+    """Send loads to the first of each route; the nodes that did not get them by a chain."""
+    heads, all_of = [route[0] for route in routes], [plan for route in routes for plan in route]
     compress = move.compress and bool(shutil.which("zstd"))
-    compress = compress and all("zstd" in plan.facts.tools for plan in loads)
-    receivers = {
-        plan.node.name: Receiver(
-            move.links[plan.node.name], plan.facts.docker, move.ends.line(plan.node.name),
-            unpack="zstd -dcq | " if compress else "",
+    compress = compress and all("zstd" in plan.facts.tools for plan in all_of)
+    unpack = chain.ZSTD if compress else chain.PLAIN
+    receivers = [
+        Receiver(
+            move.links[route[0].node.name], [plan.node.name for plan in route],
+            partial(chain.command, route, unpack), [move.ends.line(p.node.name) for p in route],
         )
-        for plan in loads
-    }  # fmt: skip
-    oci = any(plan.facts.store == "containerd" for plan in loads)
-    parcels = Parcels(move.layers, loads, move.batch, oci=oci)
-    deliver(parcels.each(), list(receivers.values()), compress=compress, limit=move.limit)
-    config = move.layers.config_digest()
+        for route in routes
+    ]  # fmt: skip
+    oci = any(plan.facts.store == "containerd" for plan in all_of)
+    parcels = Parcels(move.layers, heads, move.batch, oci=oci)
+    deliver(parcels.each(), receivers, compress=compress, limit=move.limit)
+    behind: list[NodePlan] = []
 
-    def end(plan: NodePlan) -> None:
-        receiver, name = receivers[plan.node.name], plan.node.name
-        if receiver.error is not None:
-            move.ends.fail(name, receiver.error, sent=receiver.sent)
-        else:
-            settle(plan, move.links[name], config, parcels.manifest, move.ends, sent=receiver.sent)
+    def end(route: Sequence[NodePlan], receiver: Receiver) -> None:
+        served = () if receiver.error is not None else receiver.names
+        for plan in route:
+            name, sent = plan.node.name, receiver.sent if plan is route[0] else 0
+            if name in served:
+                settle(plan, move.links[name], move.layers.config_digest(), parcels.manifest,
+                       move.ends, sent=sent)  # fmt: skip
+            elif len(route) > 1:
+                why = receiver.lost or str(receiver.error)
+                move.ends.again(name, f"the chain broke, from here: {why}", sent=sent)
+                behind.append(plan)
+            else:
+                assert receiver.error is not None
+                move.ends.fail(name, receiver.error, sent=sent)
 
-    list(pool.map(end, loads))
+    list(pool.map(end, routes, receivers))
+    return behind
 
 
 class Parcels:

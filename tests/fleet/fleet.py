@@ -96,6 +96,13 @@ class Fleet:
     def sent(self) -> int:
         return sum(self.network.sent(n.number) for n in self.nodes)
 
+    def introduce(self, *nodes: Node) -> None:
+        """Let ssh in sessions on these nodes reach every node, as this machine does."""
+        for node in nodes:
+            path = node.bin / "ssh"
+            path.write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {self.ssh_config} "$@"\n')
+            path.chmod(0o755)
+
     def trust(self) -> None:
         """Write the client's config and the host keys that it knows."""
         known, lines = [], []

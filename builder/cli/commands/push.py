@@ -12,8 +12,8 @@ import click
 from builder.cli import board, findings, nodes_wiring, progress
 from builder.cli.options import emit, json_option, reported
 from builder.cli.text import clean, duration, size, table
-from builder.errors import DistributionError
-from builder.model.distribution import Receipt
+from builder.errors import DistributionError, UsageError
+from builder.model.distribution import Fanout, Receipt
 from builder.pipeline.nodes_fleet import prunable as prune
 from builder.pipeline.push import Options, push
 
@@ -29,6 +29,8 @@ from builder.pipeline.push import Options, push
 @click.option("--limit-rate", metavar="RATE", help='At most this from here: "50 MB", "400 Mbit".')
 @click.option("--transport", type=click.Choice(["auto", "load", "pull"]), default="auto",
               help="How layers travel; auto chooses for each node.")  # fmt: skip
+@click.option("--fanout", type=click.Choice(["auto", "star", "chain"]), default="auto",
+              help="From here to every node, or passed on from node to node.")  # fmt: skip
 @click.option("--via", type=(click.Choice(["registry"]), str), metavar="registry URL",
               help="Put it into this OCI registry once; nodes pull it by digest.")  # fmt: skip
 @click.option("--keep", type=click.IntRange(min=1), metavar="N",
@@ -44,6 +46,7 @@ def command(
     compress: str | None,
     limit_rate: str | None,
     transport: str,
+    fanout: Fanout,
     via: tuple[str, str] | None,
     keep: int | None,
     as_json: bool,
@@ -55,6 +58,9 @@ def command(
     other; the same command completes the rest.
     """
     with reported(as_json=as_json):
+        if fanout == "chain" and (via or transport == "pull"):
+            raise UsageError("in a chain nodes pass loads on: it has no pulls and no registry",
+                             hint="leave out --fanout chain, or the other")  # fmt: skip
         known = nodes_wiring.known(folder)
         options = Options(
             force,
@@ -65,6 +71,7 @@ def command(
             known.hooks,
             nodes_wiring.batch(),
             via[1] if via else None,
+            fanout,
         )
         chosen = nodes_wiring.choose(known, asked)
         receipt = push(
@@ -117,6 +124,9 @@ def _lines(receipt: Receipt) -> Iterator[str]:
     yield f"image: {receipt.config} (config)"
     for tag in receipt.tags:
         yield f"tag: {tag}"
+    for one in receipt.nodes:
+        if one.via or one.note:
+            yield f"{one.node}: {one.note or f'from {one.via}'}"
     if receipt.via:
         yield f"via: {receipt.via} ({size(receipt.uploaded)} uploaded)"
     if receipt.forced:

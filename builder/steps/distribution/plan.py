@@ -68,7 +68,7 @@ def plan(
     tags: Sequence[str],
     can_pull: bool,
     always_pull: bool,
-    is_fast: bool,
+    is_fast: bool = False,
     in_registry: bool = False,
 ) -> Plan:
     """What goes where. `config` is the id that the image has on a classic node; `can_pull`

@@ -8,6 +8,7 @@ from builder.model.distribution import NodePlan, Outcome, Transport
 
 _HOW: Mapping[Transport, str] = {
     "load": "by loads", "pull": "by pull", "registry": "from the registry",
+    "chain": "from the node before it",
 }  # fmt: skip
 
 
@@ -27,6 +28,8 @@ def ended(outcome: Outcome) -> str:
             came = f"{megabytes(outcome.sent)} in {layers}"
             if outcome.transport == "registry":
                 came = f"pulled {layers}"
+            elif outcome.transport == "chain":
+                came = f"{layers} from {outcome.via}"
             return f"{came}, proved by {outcome.proof}"
 
 
