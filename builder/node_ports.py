@@ -49,6 +49,9 @@ class OpenNodes(Protocol):
     def connect(self, node: Node) -> Connection:
         """Raises: HostKeyChanged, HostKeyUnknown, LoginRefused, Unreachable."""
 
+    def cut(self) -> None:
+        """End all connections at once: whatever goes on over them fails."""
+
 
 class Layers(Protocol):
     """The layers of one image of the build host's engine, as blobs."""

@@ -160,6 +160,7 @@ class Receipt:
     nodes: tuple[Outcome, ...]
     via: str = ""  # where in which registry it was put: host/repository@digest
     uploaded: int = 0  # bytes that the registry lacked
+    ahead: Mapping[str, int] = field(default_factory=dict)  # by node: bytes sent before its gates
 
 
 def chain_ids(diff_ids: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,40 +7,20 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
-from typing import Protocol
 
 from builder.errors import UsageError
-from builder.model.distribution import Fanout, NodeFacts, Outcome, Plan, Receipt, SourceImage
-from builder.model.nodes import Compress, Hooks, Node
-from builder.node_ports import Board, Connection, Connections, Layers, Receipts, Source
-from builder.pipeline.push_fanout import fanned
-from builder.pipeline.push_nodes import Ends, before_all, link_rates, probe_all, settle_present
-from builder.pipeline.push_pulls import Move, from_registry, shelve
-from builder.pipeline.push_transfer import transfer
+from builder.model.distribution import Outcome, Receipt, SourceImage
+from builder.model.nodes import Node
+from builder.node_ports import Board, Connections, Layers, Receipts, Source
+from builder.pipeline.push_bring import Options, bring
+from builder.pipeline.push_nodes import Ends
 from builder.ports import Progress
 from builder.steps.distribution import place as placing
 from builder.steps.distribution import plan as planning
 from builder.steps.labels import BUILD_ID, GATES, LANE
 from builder.tools import hooks
-from builder.tools.delivery import Limit
-
-_WORTH_PROBING = 100_000_000  # bytes to all nodes; below, the link does not matter
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    force: bool = False  # push although the gates did not pass
-    compress: Compress = "auto"
-    limit: float | None = None  # bytes a second, to all nodes together
-    transport: str = "auto"  # auto, load or pull
-    dry_run: bool = False  # say what would move
-    hooks: Hooks = field(default_factory=Hooks)
-    batch: int = 64_000_000  # bytes; smaller layers share a load
-    registry: str | None = None  # the URL of the one that nodes pull from
-    fanout: Fanout = "auto"
 
 
 def push(
@@ -53,11 +33,13 @@ def push(
     receipts: Receipts,
     progress: Progress,
     board: Board,
+    ahead: Mapping[str, int] | None = None,
 ) -> Receipt:
     """Bring an image to all nodes; what happened on each is in the receipt, which is kept.
 
     A node's failure is its outcome and stops no other. On a node that failed no tag was moved;
-    layers that arrived stay for the next push. Raises: Ungated, UsageError, EngineMissing.
+    layers that arrived stay for the next push. `ahead` says how many bytes went to a node before.
+    Raises: Ungated, UsageError, EngineMissing.
     """
     began, started = time.monotonic(), datetime.now(UTC)
     if not options.dry_run:
@@ -74,29 +56,9 @@ def push(
         names = [*(node.name for node in nodes), *([place.host] if place else ())]
         lines = held.enter_context(board.lines(names))
         ends = Ends(image, tags, lines, options.hooks)
-        links, facts = probe_all(nodes, opened, ends, pool)
-        layers = reading.result()
-        anew = _planner(image, tags, layers, options)
-        plan, rates = _planned(anew, facts, layers.sizes(), links, options, pool)
-        ends.refuse(plan.refused)
-        shelf = None
-        if options.dry_run:
-            ends.planned(plan, layers.sizes())
-        else:
-            limit = Limit(options.limit)
-            ends.expect(plan, layers.sizes())
-            if place is not None:
-                plan, shelf = shelve(plan, layers, place, ends, limit)
-            elif options.transport != "pull":
-                plan = fanned(plan, options.fanout, rates, options.limit, links, ends, pool)
-            plan = before_all(plan, links, ends, pool)
-            move = Move(image, layers, plan, links, ends, opened.folder, limit,
-                        _compresses(options, rates), options.batch, anew)  # fmt: skip
-            settle_present(plan, links, layers.config_digest(), ends, pool)
-            transfer(move, pool)
-            if shelf is not None:
-                from_registry(move, shelf, pool)
+        layers, shelf = bring(nodes, reading, options, ends, opened, pool, place)
     receipt = _receipt(image, tags, layers, ends.outcomes(nodes), started, began, options)
+    receipt = replace(receipt, ahead=ahead or {})
     if place is not None and shelf is not None:
         receipt = replace(receipt, via=f"{place.host}/{shelf.path}", uploaded=shelf.uploaded)
     if not options.dry_run:
@@ -115,46 +77,6 @@ def find(name: str | None, *, source: Source) -> SourceImage:
             hint="build it: imgbuild build LANE; docker images lists what there is",
         )  # fmt: skip
     return found
-
-
-class Planner(Protocol):
-    """Plans with what is known of an image, without chains."""
-
-    def __call__(self, found: Mapping[Node, NodeFacts], *, is_fast: bool = False) -> Plan: ...
-
-
-def _planner(image: SourceImage, tags: Sequence[str], layers: Layers, options: Options) -> Planner:
-    return partial(
-        planning.plan, image, layers.config_digest(), tags=tags,
-        can_pull=layers.is_random and options.transport != "load",
-        always_pull=options.transport == "pull", in_registry=options.registry is not None,
-    )  # fmt: skip
-
-
-def _planned(
-    anew: Planner,
-    facts: Mapping[Node, NodeFacts],
-    sizes: Sequence[int],
-    links: Mapping[str, Connection],
-    options: Options,
-    pool: ThreadPoolExecutor,
-) -> tuple[Plan, Mapping[str, float]]:
-    """What goes where; and bytes a second to each node, where that was worth asking."""
-    first = anew(facts)
-    lacking = [node for node in first.nodes if node.missing]
-    total = sum(sizes[i] for node in lacking for i in node.missing)
-    if total < _WORTH_PROBING or options.dry_run or options.registry:
-        return first, {}
-    rates = link_rates([links[node.node.name] for node in lacking], pool)
-    is_fast = not planning.needs_compression(list(rates.values()))  # they share our link
-    return anew(facts, is_fast=is_fast), rates
-
-
-def _compresses(options: Options, rates: Mapping[str, float]) -> bool:
-    if options.compress != "auto":
-        return options.compress == "zstd"
-    limited = options.limit is not None
-    return limited or planning.needs_compression(list(rates.values()))
 
 
 def _receipt(

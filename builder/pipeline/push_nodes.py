@@ -32,8 +32,11 @@ class Ends:
         tags: Sequence[str],
         lines: Callable[[str], NodeLine],
         hooks: Hooks,
+        *,
+        is_ahead: bool = False,
     ) -> None:
         self.hooks = hooks
+        self.is_ahead = is_ahead  # layers only, which stay under the names that they arrived by
         self.image, self.tags, self.line = image, tuple(tags), lines
         self._began = time.monotonic()
         self._lock = threading.Lock()
@@ -194,7 +197,7 @@ def settle(
     want = plan.present or (manifest if plan.facts.store == "containerd" else config)
     try:
         ends.line(name).say("asking its engine")
-        words = arrive.words(docker, want, ends.image, config, ends.tags)
+        words = arrive.words(docker, want, ends.image, ends.tags, keeps=ends.is_ahead)
         arrived = arrive.read(name, link.script(arrive.SCRIPT, *words, timeout_s=300))
         proof = arrive.judge(name, arrived, ends.image, want=want, config=config, manifest=manifest)
         run_hooks(link, ends.hooks.after_node, "after-node")

@@ -48,6 +48,7 @@ class Move:
     links: Mapping[str, Connection]
     ends: Ends
     folder: Path  # private, for sockets
+    tag: str  # under which the image arrives
     limit: Limit
     compress: bool
     batch: int  # bytes; smaller layers share a load
@@ -148,7 +149,7 @@ def _pull(move: Move, plan: NodePlan, shelf: Shelf, sent: Callable[[], int]) -> 
     name, config = plan.node.name, move.layers.config_digest()
     try:
         move.ends.line(name).say(f"pulling{' from ' + shelf.host if shelf.host else ''}")
-        _try_pull(move.links[name], plan, shelf, archives.transfer_tag(config))
+        _try_pull(move.links[name], plan, shelf, move.tag)
     except ImgbuildError as error:
         move.ends.fail(name, error, sent=sent())
         return

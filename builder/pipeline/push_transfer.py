@@ -10,7 +10,6 @@ from functools import partial
 
 from builder.errors import ImgbuildError
 from builder.model.distribution import NodeFacts, NodePlan
-from builder.node_ports import Layers
 from builder.pipeline.push_nodes import settle, settle_present
 from builder.pipeline.push_pulls import Move, pulling
 from builder.steps.distribution import archives, chain, probe
@@ -63,7 +62,7 @@ def _load(
         for route in routes
     ]  # fmt: skip
     oci = any(plan.facts.store == "containerd" for plan in all_of)
-    parcels = Parcels(move.layers, heads, move.batch, oci=oci)
+    parcels = Parcels(move, heads, oci=oci)
     deliver(parcels.each(), receivers, compress=compress, limit=move.limit)
     behind: list[NodePlan] = []
 
@@ -89,14 +88,15 @@ def _load(
 class Parcels:
     """The loads of one image, in order; the last one makes the image itself."""
 
-    def __init__(self, layers: Layers, loads: Sequence[NodePlan], batch: int, *, oci: bool) -> None:
-        self._layers, self._loads, self._batch, self._oci = layers, loads, batch, oci
+    def __init__(self, move: Move, loads: Sequence[NodePlan], *, oci: bool) -> None:
+        self._move, self._loads, self._oci = move, loads, oci
+        self._layers = move.layers
         self.manifest = ""  # digest, known at the end
 
     def each(self) -> Iterator[Parcel]:
         sizes, needs = self._layers.sizes(), [plan.missing for plan in self._loads]
         if self._layers.is_random and not self._oci:
-            loads = batches(sizes, needs, smallest=self._batch) or ((),)
+            loads = batches(sizes, needs, smallest=self._move.batch) or ((),)
         else:
             loads = (tuple(range(min((n[0] for n in needs if n), default=0), len(sizes))),)
         for i, batch in enumerate(loads):
@@ -125,8 +125,9 @@ class Parcels:
 
     def _tail(self, prefix: int | None) -> bytes:
         config, digests = self._layers.config(), self._layers.digests()
-        tag = archives.transfer_tag(self._layers.config_digest(), prefix)
+        tag = self._move.tag
         if prefix is not None:
+            tag = archives.prefix_tag(self._move.image, prefix)
             return archives.tail(archives.prefix_config(config, prefix), digests[:prefix], tag)
         if not self._oci:  # sizes are not needed: to learn them, each layer's list is read
             return archives.tail(config, digests, tag)

@@ -126,6 +126,10 @@ class Opened:
             time.sleep(0.01)
         return link
 
+    def cut(self) -> None:
+        for link in self.links.values():
+            link.master.terminate()
+
 
 class Ssh:
     """Implements node_ports.Connections. `config` takes the place of the user's own config."""

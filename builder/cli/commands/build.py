@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import click
 
-from builder.cli import progress, verdicts, wiring
+from builder.cli import board, nodes_wiring, progress, pushes, verdicts, wiring
 from builder.cli.options import emit, json_option, junit_option, lane_argument, reported
 from builder.errors import Finding, ImgbuildError
 from builder.model.values import Verdict
 from builder.pipeline.build import Options, build
 from builder.pipeline.lock import lock
+from builder.pipeline.push_ahead import build_and_push
 
 
 @click.command()
@@ -23,6 +25,8 @@ from builder.pipeline.lock import lock
 @click.option("--no-cache", is_flag=True, help="Run every step of the Dockerfile again.")
 @click.option("--force", is_flag=True, help="Build although the image is there.")
 @click.option("--platform", metavar="linux/ARCH", help="Default: the engine's own.")
+@click.option("--push", "group", metavar="NODES",
+              help="Then push it; its layers move while the gates run.")  # fmt: skip
 @junit_option
 @json_option
 @click.pass_obj
@@ -33,9 +37,10 @@ def command(
     no_cache: bool,
     force: bool,
     platform: str | None,
+    group: str | None,
     junit: Path | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Build LANE from its lock: fetch, verify, patch, preflight, stage, build, gates, label.
 
     Says so and stops early when the image of these inputs is there. A failed run leaves its
@@ -47,19 +52,30 @@ def command(
         tools = wiring.sources(project)
         if relock:
             lock(lane, update=None, host=wiring.host_platform(), progress=shown, **tools)
-        record = build(
-            lane,
-            Options(platform, no_cache, force),
-            cache=wiring.cache(),
-            contexts=wiring.contexts(),
-            engine=wiring.engine(),
-            records=wiring.records(),
-            progress=shown,
-            judged=judged.extend,
-            **tools,
-        )
+        run = partial(
+            build, lane, Options(platform, no_cache, force), cache=wiring.cache(),
+            contexts=wiring.contexts(), engine=wiring.engine(), records=wiring.records(),
+            progress=shown, judged=judged.extend, **tools,
+        )  # fmt: skip
+        if group is None:
+            record, receipt = run(), None
+        else:
+            known = nodes_wiring.known(folder)
+            record, receipt = build_and_push(
+                lane,
+                nodes_wiring.choose(known, group),
+                nodes_wiring.options(known),
+                build=lambda final: run(final=final),
+                progress=shown,
+                board=board.board(),
+                **nodes_wiring.tools(),
+            )
     if as_json:
-        emit(asdict(record))
+        pushed = {"push": pushes.report(receipt)} if receipt else {}
+        emit({**asdict(record), **pushed})
+    elif receipt is not None:
+        pushes.show(receipt)
+    return pushes.code(receipt) if receipt else 0
 
 
 @contextmanager

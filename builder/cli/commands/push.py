@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
-from builder.cli import board, findings, nodes_wiring, progress
+from builder.cli import board, nodes_wiring, progress, pushes
 from builder.cli.options import emit, json_option, reported
-from builder.cli.text import clean, duration, size, table
-from builder.errors import DistributionError, UsageError
-from builder.model.distribution import Fanout, Receipt
+from builder.errors import UsageError
+from builder.model.distribution import Fanout
 from builder.pipeline.nodes_fleet import prunable as prune
-from builder.pipeline.push import Options, push
+from builder.pipeline.push import push
 
 
 @click.command()
@@ -62,27 +59,19 @@ def command(
             raise UsageError("in a chain nodes pass loads on: it has no pulls and no registry",
                              hint="leave out --fanout chain, or the other")  # fmt: skip
         known = nodes_wiring.known(folder)
-        options = Options(
-            force,
-            nodes_wiring.compress(known, compress),
-            nodes_wiring.limit(known, limit_rate),
-            transport,
-            dry_run,
-            known.hooks,
-            nodes_wiring.batch(),
-            via[1] if via else None,
-            fanout,
-        )
+        options = replace(
+            nodes_wiring.options(known, compress, limit_rate),
+            force=force, transport=transport, dry_run=dry_run, fanout=fanout,
+            registry=via[1] if via else None,
+        )  # fmt: skip
         chosen = nodes_wiring.choose(known, asked)
         receipt = push(
             name,
             chosen,
             options,
-            source=nodes_wiring.source(),
-            connections=nodes_wiring.connections(),
-            receipts=nodes_wiring.receipts(),
             progress=progress.progress(),
             board=board.board(),
+            **nodes_wiring.tools(),
         )
         if keep is not None and receipt.lane and not dry_run:
             good = {one.node for one in receipt.nodes if one.state != "failed"}
@@ -90,50 +79,7 @@ def command(
             prune(receipt.lane, served, keep=keep, remove=True,
                   connections=nodes_wiring.connections())  # fmt: skip
     if as_json:
-        emit(_report(receipt))
+        emit(pushes.report(receipt))
     else:
-        for line in _lines(receipt):
-            click.echo(clean(line))
-        _complain(receipt)
-    return DistributionError.exit_code if _failed(receipt) else 0
-
-
-def _report(receipt: Receipt) -> Mapping[str, Any]:
-    nodes = [
-        {**asdict(one), "finding": one.finding and findings.finding_json(one.finding)}
-        for one in receipt.nodes
-    ]
-    return {"ok": not _failed(receipt), **asdict(receipt), "nodes": nodes}
-
-
-def _failed(receipt: Receipt) -> bool:
-    return any(one.state == "failed" for one in receipt.nodes)
-
-
-def _lines(receipt: Receipt) -> Iterator[str]:
-    head = ("node", "state", "sent", "time", "image", "proof or reason")
-    rows = [
-        (
-            one.node, one.state, size(one.sent), duration(one.seconds),
-            one.id.removeprefix("sha256:")[:12] or "-",
-            one.finding.code if one.finding else one.proof,
-        )
-        for one in receipt.nodes
-    ]  # fmt: skip
-    yield from table([head, *rows])
-    yield f"image: {receipt.config} (config)"
-    for tag in receipt.tags:
-        yield f"tag: {tag}"
-    for one in receipt.nodes:
-        if one.via or one.note:
-            yield f"{one.node}: {one.note or f'from {one.via}'}"
-    if receipt.via:
-        yield f"via: {receipt.via} ({size(receipt.uploaded)} uploaded)"
-    if receipt.forced:
-        yield "forced: its gates did not pass"
-
-
-def _complain(receipt: Receipt) -> None:
-    found = dict.fromkeys(one.finding for one in receipt.nodes if one.finding is not None)
-    for line in findings.lines(list(found)):
-        click.echo(line, err=True)
+        pushes.show(receipt)
+    return pushes.code(receipt)

@@ -14,9 +14,9 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from builder.model.distribution import Blob
+from builder.model.distribution import Blob, SourceImage
 from builder.node_ports import Layers
-from builder.steps.distribution.plan import TRANSFER
+from builder.steps.distribution.plan import transfer_names
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -48,7 +48,7 @@ def media(manifest: bytes) -> str:
     return str(json.loads(manifest).get("mediaType", MANIFEST))
 
 
-def prefix_config(config: bytes, layers: int) -> bytes:
+def prefix_config(config: bytes, layers: int | None = None) -> bytes:
     """The config of an image that holds the lowest layers only, so that they are kept."""
     whole = json.loads(config)
     keep = {key: whole[key] for key in ("architecture", "os", "variant") if key in whole}
@@ -59,10 +59,14 @@ def prefix_config(config: bytes, layers: int) -> bytes:
     )  # fmt: skip
 
 
-def transfer_tag(config_digest: str, layers: int | None = None) -> str:
-    """The name under which an image (or its lowest layers) arrives; it goes at the end."""
-    suffix = "" if layers is None else f"-{layers}"
-    return f"{TRANSFER}:{config_digest[7:19]}{suffix}"
+def transfer_tag(image: SourceImage, config_digest: str) -> str:
+    """The name under which an image arrives; it goes at the end."""
+    return f"{transfer_names(image.labels)}{config_digest[7:19]}"
+
+
+def prefix_tag(image: SourceImage, layers: int) -> str:
+    """The name under which its lowest layers arrive, so that they are kept until the end."""
+    return f"{transfer_names(image.labels)}{image.chains[-1][7:19]}-{layers}"
 
 
 def member(blob_digest: str, size: int) -> bytes:
