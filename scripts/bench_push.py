@@ -3,8 +3,8 @@
 
     scripts/bench_push.py [--nodes 1] [--mbit N] [--rounds 3] [--store classic] [--ways a,b]
 
-Seconds and megabytes for a first push, a changed layer and nothing new; the ratios are to
-`docker save | ssh docker load` in the same run.
+Seconds, and megabytes that left this host, for a first push, a changed layer and nothing new; the
+ratios are to `docker save | ssh docker load` in the same run.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ def push(
 
 def _measured(way: Way, made: Fleet) -> tuple[float, int]:
     os.sync()
-    before, began = made.sent(), time.perf_counter()
+    before, began = made.network.host_sent(), time.perf_counter()
     way(made)
-    return time.perf_counter() - began, made.sent() - before
+    return time.perf_counter() - began, made.network.host_sent() - before
 
 
 def _check(made: Fleet) -> None:

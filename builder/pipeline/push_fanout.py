@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -31,14 +31,16 @@ def fanned(
         return plan
     if fanout == "auto" and not _is_worth(groups[0][0], rates, limit, links, pool):
         return plan
+    pairs = [pair for group in groups for pair in pairwise(group)]
     reached: dict[tuple[str, str], str] = {}
-    for group, found in zip(groups, pool.map(lambda g: _reached(g, links), groups), strict=True):
-        for (before, node), (to, why) in zip(pairwise(group), found, strict=True):
-            names = before.node.name, node.node.name
-            if to:
-                reached[names] = to
-            else:
-                ends.again(names[1], f"no chain: no ssh to it from {names[0]}: {why}")
+    for (before, node), (to, why) in zip(
+        pairs, pool.map(lambda pair: _reached(pair[0], pair[1], links), pairs), strict=True
+    ):
+        names = before.node.name, node.node.name
+        if to:
+            reached[names] = to
+        else:
+            ends.again(names[1], f"no chain: no ssh to it from {names[0]}: {why}")
     return chain.linked(plan, reached)
 
 
@@ -57,21 +59,16 @@ def _is_worth(
     return chain.is_worth(alone, rates[name], len(rates), limit)
 
 
-def _reached(
-    group: Sequence[NodePlan], links: Mapping[str, Connection]
-) -> Sequence[tuple[str, str]]:
-    """For each node but the first, how the one before it reaches it, or why it does not.
+def _reached(before: NodePlan, node: NodePlan, links: Mapping[str, Connection]) -> tuple[str, str]:
+    """How one node reaches the other, or why it does not.
 
     That it is the node is proved by what its engine says of itself here and there.
     """
-    found = []
-    for before, node in pairwise(group):
-        link, docker = links[node.node.name], " ".join(node.facts.docker)
-        try:
-            who = link.script(chain.WHO, docker, timeout_s=_ASK_S).strip()
-            names = [node.node.peer] if node.node.peer else [node.node.destination, link.address]
-            to = links[before.node.name].script(chain.REACH, docker, who, *names, timeout_s=_ASK_S)
-            found.append((to.strip(), ""))
-        except ImgbuildError as error:
-            found.append(("", str(error).removeprefix(f"{before.node.name}: ")))
-    return found
+    link, docker = links[node.node.name], " ".join(node.facts.docker)
+    names = [node.node.peer] if node.node.peer else [node.node.destination, link.address]
+    try:
+        who = link.script(chain.WHO, docker, timeout_s=_ASK_S).strip()
+        to = links[before.node.name].script(chain.REACH, docker, who, *names, timeout_s=_ASK_S)
+    except ImgbuildError as error:
+        return "", str(error).removeprefix(f"{before.node.name}: ")
+    return to.strip(), ""

@@ -17,6 +17,8 @@ from builder.steps.distribution.plan import batches
 from builder.tools.delivery import deliver
 from builder.tools.receiver import Parcel, Receiver
 
+_CHAINED = 4  # times as much in a load: each one connects every node to the next
+
 
 def transfer(move: Move, pool: ThreadPoolExecutor) -> None:
     """Bring the image to all nodes that lack it, prove it there and move the tags.
@@ -26,6 +28,7 @@ def transfer(move: Move, pool: ThreadPoolExecutor) -> None:
     if behind := _transfer(move, pool):
         facts = {plan.node: found for plan in behind if (found := _asked(move, plan)) is not None}
         again = replace(move, plan=move.anew(facts))
+        move.ends.refuse(again.plan.refused)
         settle_present(again.plan, move.links, move.layers.config_digest(), move.ends, pool)
         _transfer(again, pool)
 
@@ -62,41 +65,41 @@ def _load(
         for route in routes
     ]  # fmt: skip
     oci = any(plan.facts.store == "containerd" for plan in all_of)
-    parcels = Parcels(move, heads, oci=oci)
+    batch = move.batch * (_CHAINED if len(all_of) > len(heads) else 1)
+    parcels = Parcels(move, heads, batch, oci=oci)
     deliver(parcels.each(), receivers, compress=compress, limit=move.limit)
     behind: list[NodePlan] = []
 
-    def end(route: Sequence[NodePlan], receiver: Receiver) -> None:
-        served = () if receiver.error is not None else receiver.names
-        for plan in route:
-            name, sent = plan.node.name, receiver.sent if plan is route[0] else 0
-            if name in served:
-                settle(plan, move.links[name], move.layers.config_digest(), parcels.manifest,
-                       move.ends, sent=sent)  # fmt: skip
-            elif len(route) > 1:
-                why = receiver.lost or str(receiver.error)
-                move.ends.again(name, f"the chain broke, from here: {why}", sent=sent)
-                behind.append(plan)
-            else:
-                assert receiver.error is not None
-                move.ends.fail(name, receiver.error, sent=sent)
+    def end(plan: NodePlan, receiver: Receiver) -> None:
+        name, is_first = plan.node.name, plan.transport == "load"
+        sent = receiver.sent if is_first else 0
+        if receiver.error is None and name in receiver.names:
+            settle(plan, move.links[name], move.layers.config_digest(), parcels.manifest,
+                   move.ends, sent=sent)  # fmt: skip
+        elif receiver.error is not None and is_first and not receiver.is_chain:
+            move.ends.fail(name, receiver.error, sent=sent)
+        else:
+            why = receiver.lost or str(receiver.error)
+            move.ends.again(name, f"the chain broke, from here: {why}", sent=sent)
+            behind.append(plan)
 
-    list(pool.map(end, routes, receivers))
+    by = [receiver for route, receiver in zip(routes, receivers, strict=True) for _ in route]
+    list(pool.map(end, all_of, by))
     return behind
 
 
 class Parcels:
     """The loads of one image, in order; the last one makes the image itself."""
 
-    def __init__(self, move: Move, loads: Sequence[NodePlan], *, oci: bool) -> None:
-        self._move, self._loads, self._oci = move, loads, oci
+    def __init__(self, move: Move, loads: Sequence[NodePlan], batch: int, *, oci: bool) -> None:
+        self._move, self._loads, self._batch, self._oci = move, loads, batch, oci
         self._layers = move.layers
         self.manifest = ""  # digest, known at the end
 
     def each(self) -> Iterator[Parcel]:
         sizes, needs = self._layers.sizes(), [plan.missing for plan in self._loads]
         if self._layers.is_random and not self._oci:
-            loads = batches(sizes, needs, smallest=self._move.batch) or ((),)
+            loads = batches(sizes, needs, smallest=self._batch) or ((),)
         else:
             loads = (tuple(range(min((n[0] for n in needs if n), default=0), len(sizes))),)
         for i, batch in enumerate(loads):

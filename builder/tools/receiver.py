@@ -62,6 +62,7 @@ class Receiver:
         lines: Sequence[NodeLine],
     ) -> None:
         self.names, self.lost = tuple(names), ""
+        self.is_chain = len(self.names) > 1
         self._command = command
         self._link, self._lines = link, lines
         self._items: queue.Queue[object] = queue.Queue(_QUEUED)

@@ -137,7 +137,7 @@ def test_a_node_in_the_chain_without_room(host: Host) -> None:
 def test_a_slow_uplink_makes_a_chain(host: Host) -> None:
     host.fleet.introduce(*host.nodes)
     host.has(Layer(60_000 * KB, 220))
-    host.fleet.network.uplink(200)
+    host.fleet.network.uplink(60)
     try:
         before = host.fleet.network.host_sent()
         done = host.push("node1,node3")
