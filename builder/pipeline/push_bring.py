@@ -105,7 +105,8 @@ def _planned(
     total = sum(sizes[i] for node in lacking for i in node.missing)
     if total < _WORTH_PROBING or options.dry_run or options.registry:
         return first, {}
-    rates = link_rates([links[node.node.name] for node in lacking], pool)
+    asked = lacking[:1] if options.fanout == "chain" else lacking
+    rates = link_rates([links[node.node.name] for node in asked], pool)
     is_fast = not planning.needs_compression(list(rates.values()))  # they share our link
     return anew(facts, is_fast=is_fast), rates
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from builder.errors import ImgbuildError
 from builder.model.distribution import Fanout, NodePlan, Plan
+from builder.model.nodes import is_destination
 from builder.node_ports import Connection
 from builder.pipeline.push_nodes import Ends, link_rates
 from builder.steps.distribution import chain
@@ -66,6 +67,7 @@ def _reached(before: NodePlan, node: NodePlan, links: Mapping[str, Connection]) 
     """
     link, docker = links[node.node.name], " ".join(node.facts.docker)
     names = [node.node.peer] if node.node.peer else [node.node.destination, link.address]
+    names = [name for name in names if is_destination(name)]
     try:
         who = link.script(chain.WHO, docker, timeout_s=_ASK_S).strip()
         to = links[before.node.name].script(chain.REACH, docker, who, *names, timeout_s=_ASK_S)

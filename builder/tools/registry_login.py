@@ -17,7 +17,6 @@ from typing import Any
 from builder.errors import ToolMissing
 from builder.tools import process
 
-_HUB = "https://index.docker.io/v1/"
 _HELPER_S = 30.0
 
 
@@ -36,12 +35,11 @@ class Login:
 def login(host: str) -> Login | None:
     """What docker would log in with at this registry, if anything."""
     config = _config()
-    key = _HUB if host in ("docker.io", "registry-1.docker.io") else host
-    helper = (config.get("credHelpers") or {}).get(key) or config.get("credsStore")
-    if helper and (found := _asked(str(helper), key)):
+    helper = (config.get("credHelpers") or {}).get(host) or config.get("credsStore")
+    if helper and (found := _asked(str(helper), host)):
         return found
     for name, entry in (config.get("auths") or {}).items():
-        if name == key or re.sub(r"^https?://|/.*$", "", name) == key:
+        if re.sub(r"^https?://|/.*$", "", name) == host:
             return _written(entry)
     return None
 

@@ -137,11 +137,11 @@ def test_a_failed_gate_ends_the_transfer(host: Host, lane: Path) -> None:
     """Who waits for the verdict does not wait for the link; prune removes what arrived."""
     lane.write_text(lane.read_text().replace('"hello"', '"bye"'))
     nodes = host.folder / "nodes.toml"
-    nodes.write_text(f'{nodes.read_text()}[defaults]\nlimit-rate = "1 MB"\ncompress = "none"\n')
+    nodes.write_text(f'{nodes.read_text()}[defaults]\nlimit-rate = "400 kB"\ncompress = "none"\n')
     began = time.monotonic()
     failed = build(host, "--push", "node1,node3")
     assert failed.code == 7, failed.out + failed.err
-    assert time.monotonic() - began < 12  # 18 MB would take 18 s
+    assert time.monotonic() - began < 30  # 18 MB would take 45 s
     assert not any(n.startswith("tiny") for n in host.nodes[0].engine.ids())
     assert str(host.fleet.ssh_config) not in call("ps", "-eo", "args")
 
