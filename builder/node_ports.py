@@ -29,14 +29,19 @@ class Connection(Shell, Protocol):
     """An open connection to a node, shared by all that is done there."""
 
     @property
+    def address(self) -> str:
+        """Where this host's ssh finds it: ssh://user@host:port."""
+
+    @property
     def words(self) -> tuple[str, ...]:
         """The words that run a command there, when it follows them."""
 
     def failed(self, complaint: str) -> ImgbuildError:
         """The error for a command that ended badly there."""
 
-    def tunnel(self, socket: Path) -> AbstractContextManager[int]:
-        """The port on the node's loopback that leads to our socket. Raises: NoTunnel."""
+    def tunnel(self, target: str) -> AbstractContextManager[int]:
+        """The port on the node's loopback that leads to a socket or address of this host.
+        Raises: NoTunnel."""
 
     def closed(self) -> bool:
         """Whether the connection is gone."""
@@ -55,6 +60,9 @@ class OpenNodes(Protocol):
 
     def connect(self, node: Node) -> Connection:
         """Raises: HostKeyChanged, HostKeyUnknown, LoginRefused, Unreachable."""
+
+    def cut(self) -> None:
+        """End all connections at once: whatever goes on over them fails."""
 
 
 class Layers(Protocol):

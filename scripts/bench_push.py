@@ -3,10 +3,10 @@
 
     scripts/bench_push.py [--nodes 1] [--mbit N] [--rounds 3] [--store classic] [--ways a,b]
 
-Seconds and megabytes for a first push, a changed layer and nothing new, and the peak memory of
-imgbuild's largest process; the ratios are to `docker save | ssh docker load`
-in the same run. Ways: save, skopeo, registry, pussh (bench_peers.py), imgbuild, and imgbuild's own
-transports zstd, plain, pull.
+Seconds, megabytes that left this host, and the peak memory of imgbuild's largest process, for a
+first push, a changed layer and nothing new; the ratios are to `docker save | ssh docker load` in
+the same run. Ways: save, skopeo, registry, pussh (bench_peers.py), imgbuild, and imgbuild's own
+zstd, plain, pull, star, chain.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ def push(
     ):
         names = "".join(f"[nodes.{n.name}]\n" for n in made.nodes)
         (made.data / "nodes.toml").write_text(f"schema = 1\n{names}")
+        made.introduce(*made.nodes)
         if mbit is not None:
             made.network.uplink(mbit)
         for name in ways.split(","):
@@ -107,9 +108,9 @@ _peak: list[int] = []  # bytes; of the largest process of each run of imgbuild
 
 def _measured(way: Way, made: Fleet) -> tuple[float, int]:
     os.sync()
-    before, began = made.sent(), time.perf_counter()
+    before, began = made.network.host_sent(), time.perf_counter()
     way(made)
-    return time.perf_counter() - began, made.sent() - before
+    return time.perf_counter() - began, made.network.host_sent() - before
 
 
 def _check(made: Fleet) -> None:
@@ -151,6 +152,8 @@ WAYS: Mapping[str, Way] = {
     "imgbuild": imgbuild,
     "zstd": lambda made: imgbuild(made, "--compress", "zstd", "--transport", "load"),
     "plain": lambda made: imgbuild(made, "--compress", "none", "--transport", "load"),
+    "star": lambda made: imgbuild(made, "--fanout", "star"),
+    "chain": lambda made: imgbuild(made, "--fanout", "chain"),
     "pull": lambda made: imgbuild(made, "--transport", "pull"),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from builder.cli import wiring
 from builder.errors import UsageError
@@ -13,6 +13,7 @@ from builder.steps import nodes
 
 if TYPE_CHECKING:
     from builder.node_ports import Connections, Copier, Receipts, Shell, Source
+    from builder.pipeline.push_bring import Options
 
 
 def known(folder: Path) -> nodes.Known:
@@ -30,10 +31,6 @@ def choose(found: nodes.Known, asked: str | None) -> tuple[Node, ...]:
     return nodes.choose(found, asked)
 
 
-def compress(found: nodes.Known, asked: str | None) -> Compress:
-    return cast("Compress", asked or found.defaults.compress)
-
-
 def limit(found: nodes.Known, asked: str | None) -> float | None:
     """Bytes a second. Raises: UsageError."""
     text = asked or found.defaults.limit_rate
@@ -44,9 +41,31 @@ def limit(found: nodes.Known, asked: str | None) -> float | None:
     return read
 
 
-def batch() -> int:
-    """Bytes from which on a layer has a load of its own; tests make it small."""
-    return int(os.environ.get("IMGBUILD_PUSH_BATCH") or 64_000_000)
+def options(
+    found: nodes.Known, compress: str | None = None, limit_rate: str | None = None
+) -> Options:
+    """How to push as nodes.toml says, unless it is asked otherwise. Raises: UsageError."""
+    from builder.pipeline.push_bring import BATCH, Options
+
+    return Options(
+        compress=cast("Compress", compress or found.defaults.compress),
+        limit=limit(found, limit_rate),
+        hooks=found.hooks,
+        # Tests make it small.
+        batch=int(os.environ.get("IMGBUILD_PUSH_BATCH") or BATCH),
+    )
+
+
+class PushTools(TypedDict):
+    """What images are pushed with."""
+
+    source: Source
+    connections: Connections
+    receipts: Receipts
+
+
+def tools() -> PushTools:
+    return PushTools(source=source(), connections=connections(), receipts=receipts())
 
 
 def source() -> Source:

@@ -10,7 +10,8 @@ from builder.errors import Finding
 from builder.model.nodes import Node
 
 Store = Literal["classic", "containerd"]
-Transport = Literal["load", "pull"]
+Transport = Literal["load", "pull", "registry", "chain"]
+Fanout = Literal["auto", "star", "chain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,30 @@ class Blob:
     digest: str  # of these bytes; of the tar itself when it is not compressed
     size: int  # bytes
     media: str = "application/vnd.oci.image.layer.v1.tar"
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryPlace:
+    """A repository of an OCI registry."""
+
+    scheme: str  # http, https
+    host: str  # with the port, as docker names it
+    repository: str
+    is_loopback: bool  # of the build host: nodes reach it through a tunnel
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://{self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Where nodes pull the image from, by digest."""
+
+    path: str  # repository@digest
+    host: str = ""  # as the nodes' engines name it; "": their end of a tunnel
+    target: str = ""  # what a tunnel leads to: a socket or an address of this host
+    uploaded: int = 0  # bytes that were not there before
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +101,8 @@ class NodePlan:
     present: str = ""  # the id that the image has there already
     moves: tuple[str, ...] = ()  # tags that do not name the image there
     is_settled: bool = False  # nothing is left to do or to prove
+    via: str = ""  # in a chain: the node that passes it on
+    reach: str = ""  # what that node's ssh calls it
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +137,8 @@ class Outcome:
     tags: tuple[str, ...] = ()  # moved
     previous: Mapping[str, str] = field(default_factory=dict)  # tag -> id it had
     transport: str = ""
+    via: str = ""  # the node that passed it on; "": this host, or the receipt's registry
+    note: str = ""  # why it was not served as it was meant to
     finding: Finding | None = None
 
 
@@ -129,6 +158,9 @@ class Receipt:
     gates: str  # as the label says, "" without one
     forced: bool  # it went although its gates did not pass
     nodes: tuple[Outcome, ...]
+    via: str = ""  # where in which registry it was put: host/repository@digest
+    uploaded: int = 0  # bytes that the registry lacked
+    ahead: Mapping[str, int] = field(default_factory=dict)  # by node: bytes sent before its gates
 
 
 def chain_ids(diff_ids: tuple[str, ...]) -> tuple[str, ...]:

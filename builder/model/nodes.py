@@ -40,6 +40,7 @@ class NodeEntry:
     """One machine; what ssh needs to know of it stands in ssh's own config."""
 
     ssh: Destination | None = None  # None: the node's name
+    peer: Destination | None = None  # what the other nodes' ssh calls it
     arch: Literal["amd64", "arm64"] | None = None  # checked before anything moves
     labels: Mapping[Name, str] = field(default_factory=dict)  # for people
 
@@ -81,3 +82,4 @@ class Node:
     name: str
     destination: str  # for ssh
     arch: str | None = None
+    peer: str | None = None  # for the other nodes' ssh

@@ -45,12 +45,13 @@ def build(
     records: Records,
     progress: Progress,
     judged: Callable[[Sequence[Verdict]], None] = lambda _: None,
+    final: Callable[[str], None] = lambda _: None,
 ) -> Record:
     """Build a lane; the record of the run, which is also kept on disk when it fails.
 
     A failure before the stage `label` moves no tag of the lane. A failed gate leaves the
-    candidate and the log, and says where; `judged` hears the verdicts in any case. Raises:
-    errors of every family but distribution.
+    candidate and the log, and says where; `judged` hears the verdicts in any case, `final` the
+    candidate's id once its layers change no more. Raises: errors of every family but distribution.
     """
     read = read_lane(name, project=project)
     lane, lock = read.lane, read_lock(read.lane)
@@ -98,6 +99,7 @@ def build(
                 recording.steps = built.steps
                 line.done(candidate.summary(built.steps))
 
+            final(built.id)
             with timeline.stage("gates") as line:
                 engine.sweep()
                 ended = partial(records.ended, lane.name)

@@ -70,12 +70,14 @@ def rollback(
 def prunable(
     lane: str, nodes: Sequence[Node], *, keep: int, remove: bool, connections: Connections
 ) -> Mapping[str, tuple[NodeImage, ...]]:
-    """The images of the lane that may go, by node; with `remove` they do."""
+    """The images of the lane that may go, and what unfinished pushes left, by node; with `remove`
+    they do."""
     if not nodes:
         return {}
     with _asked(nodes, connections) as (links, found):
         facts = _all(found)
-        if wrong := fleet.unknown_lane(lane, list(facts.values())):
+        has_left = any(fleet.is_left(image, lane) for one in facts.values() for image in one.images)
+        if (wrong := fleet.unknown_lane(lane, list(facts.values()))) and not has_left:
             raise UsageError.of([wrong])
         going = {}
         for name, about in facts.items():

@@ -7,32 +7,20 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from builder.errors import UsageError
-from builder.model.distribution import NodeFacts, Outcome, Plan, Receipt, SourceImage
-from builder.model.nodes import Compress, Hooks, Node
-from builder.node_ports import Board, Connection, Connections, Layers, Receipts, Source
-from builder.pipeline.push_nodes import Ends, before_all, link_rates, probe_all, settle_present
-from builder.pipeline.push_transfer import Move, transfer
+from builder.model.distribution import Outcome, Receipt, SourceImage
+from builder.model.nodes import Node
+from builder.node_ports import Board, Connections, Layers, Receipts, Source
+from builder.pipeline.push_bring import Options, bring
+from builder.pipeline.push_nodes import Ends
 from builder.ports import Progress
+from builder.steps.distribution import place as placing
 from builder.steps.distribution import plan as planning
 from builder.steps.labels import BUILD_ID, GATES, LANE
 from builder.tools import hooks
-
-_WORTH_PROBING = 100_000_000  # bytes to all nodes; below, the link does not matter
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    force: bool = False  # push although the gates did not pass
-    compress: Compress = "auto"
-    limit: float | None = None  # bytes a second, to all nodes together
-    transport: str = "auto"  # auto, load or pull
-    dry_run: bool = False  # say what would move
-    hooks: Hooks = field(default_factory=Hooks)
-    batch: int = 64_000_000  # bytes; smaller layers share a load
 
 
 def push(
@@ -45,11 +33,13 @@ def push(
     receipts: Receipts,
     progress: Progress,
     board: Board,
+    ahead: Mapping[str, int] | None = None,
 ) -> Receipt:
     """Bring an image to all nodes; what happened on each is in the receipt, which is kept.
 
     A node's failure is its outcome and stops no other. On a node that failed no tag was moved;
-    layers that arrived stay for the next push. Raises: Ungated, UsageError, EngineMissing.
+    layers that arrived stay for the next push. `ahead` says how many bytes went to a node before.
+    Raises: Ungated, UsageError, EngineMissing.
     """
     began, started = time.monotonic(), datetime.now(UTC)
     image = None
@@ -62,23 +52,16 @@ def push(
         image = image or _chosen(name, options, source)
         tags = planning.tags_to_move(image)
         progress.title(_title(image, nodes))
+        place = placing.place(options.registry, image) if options.registry else None
         reading = pool.submit(source.layers, image)
-        lines = held.enter_context(board.lines([node.name for node in nodes]))
+        names = [*(node.name for node in nodes), *([place.host] if place else ())]
+        lines = held.enter_context(board.lines(names))
         ends = Ends(image, tags, lines, options.hooks, _about(image))
-        links, facts = probe_all(nodes, opened, ends, pool)
-        layers = reading.result()
-        plan, rates = _planned(image, tags, layers, links, facts, options, pool)
-        ends.refuse(plan.refused)
-        if options.dry_run:
-            ends.planned(plan, layers.sizes())
-        else:
-            ends.expect(plan, layers.sizes())
-            plan = before_all(plan, links, ends, pool)
-            move = Move(image, layers, plan, links, ends, opened.folder, options.limit,
-                        _compresses(options, rates), options.batch)  # fmt: skip
-            settle_present(plan, links, layers.config_digest(), ends, pool)
-            transfer(move, pool)
+        layers, shelf = bring(nodes, reading, options, ends, opened, pool, place)
     receipt = _receipt(image, tags, layers, ends.outcomes(nodes), started, began, options)
+    receipt = replace(receipt, ahead=ahead or {})
+    if place is not None and shelf is not None:
+        receipt = replace(receipt, via=f"{place.host}/{shelf.path}", uploaded=shelf.uploaded)
     if not options.dry_run:
         receipts.write(receipt)
         result = "failed" if any(one.state == "failed" for one in receipt.nodes) else "ok"
@@ -110,42 +93,6 @@ def _about(image: SourceImage) -> Mapping[str, str]:
     return hooks.variables(
         labels.get(LANE, ""), labels.get(BUILD_ID, ""), tags[0] if tags else image.id
     )
-
-
-def _planned(
-    image: SourceImage,
-    tags: Sequence[str],
-    layers: Layers,
-    links: Mapping[str, Connection],
-    facts: Mapping[Node, NodeFacts],
-    options: Options,
-    pool: ThreadPoolExecutor,
-) -> tuple[Plan, Mapping[str, float]]:
-    """What goes where; and bytes a second to each node, where that was worth asking."""
-    can_pull = layers.is_random and options.transport != "load"
-
-    def plan(*, is_fast: bool) -> Plan:
-        return planning.plan(
-            image, layers.config_digest(), facts,
-            tags=tags, can_pull=can_pull, always_pull=options.transport == "pull", is_fast=is_fast,
-        )  # fmt: skip
-
-    first = plan(is_fast=False)
-    sizes = layers.sizes()
-    lacking = [node for node in first.nodes if node.missing]
-    total = sum(sizes[i] for node in lacking for i in node.missing)
-    if total < _WORTH_PROBING or options.dry_run:
-        return first, {}
-    rates = link_rates([links[node.node.name] for node in lacking], pool)
-    is_fast = not planning.needs_compression(list(rates.values()))  # they share our link
-    return plan(is_fast=is_fast), rates
-
-
-def _compresses(options: Options, rates: Mapping[str, float]) -> bool:
-    if options.compress != "auto":
-        return options.compress == "zstd"
-    limited = options.limit is not None
-    return limited or planning.needs_compression(list(rates.values()))
 
 
 def _receipt(

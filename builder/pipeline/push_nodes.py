@@ -33,15 +33,26 @@ class Ends:
         lines: Callable[[str], NodeLine],
         hooks: Hooks,
         about: Mapping[str, str],
+        *,
+        is_ahead: bool = False,
     ) -> None:
         self.hooks, self.about = hooks, about
+        self.is_ahead = is_ahead  # layers only, which stay under the names that they arrived by
         self.image, self.tags, self.line = image, tuple(tags), lines
         self._began = time.monotonic()
         self._lock = threading.Lock()
         self._ends: dict[str, Outcome] = {}
+        self._before: dict[str, tuple[str, int]] = {}
+
+    def again(self, node: str, note: str, *, sent: int = 0) -> None:
+        """The node is served another way than was tried first; its outcome says so."""
+        self._before[node] = (note, sent)
+        self.line(node).say(note)
 
     def end(self, outcome: Outcome) -> None:
-        outcome = replace(outcome, seconds=round(time.monotonic() - self._began, 3))
+        note, sent = self._before.get(outcome.node, ("", 0))
+        seconds = round(time.monotonic() - self._began, 3)
+        outcome = replace(outcome, seconds=seconds, note=note, sent=outcome.sent + sent)
         with self._lock:
             if outcome.node in self._ends:
                 return
@@ -191,7 +202,7 @@ def settle(
     want = plan.present or (manifest if plan.facts.store == "containerd" else config)
     try:
         ends.line(name).say("asking its engine")
-        words = arrive.words(docker, want, ends.image, config, ends.tags)
+        words = arrive.words(docker, want, ends.image, ends.tags, keeps=ends.is_ahead)
         arrived = arrive.read(name, link.script(arrive.SCRIPT, *words, timeout_s=300))
         proof = arrive.judge(name, arrived, ends.image, want=want, config=config, manifest=manifest)
         run_hooks(link, ends.hooks.after_node, "after-node", ends.about)
@@ -203,6 +214,6 @@ def settle(
         Outcome(
             name, "present" if plan.transport is None else "pushed", 0, sent, len(plan.missing),
             want, proof, tuple(moved), {tag: old for tag, old in moved.items() if old},
-            plan.transport or "",
+            plan.transport or "", plan.via,
         )
     )  # fmt: skip

@@ -1,146 +1,99 @@
-"""Move an image's missing layers: loads to classic stores, pulls to containerd stores."""
+"""Move an image's missing layers: by loads here, straight or in chains; by pulls in push_pulls."""
 
 from __future__ import annotations
 
-import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
-from builder.errors import DistributionError, ImgbuildError
-from builder.model.distribution import NodePlan, Plan, SourceImage
-from builder.node_ports import Connection, Layers
-from builder.pipeline.push_nodes import Ends, settle
-from builder.steps.distribution import archives
+from builder.errors import ImgbuildError
+from builder.model.distribution import NodeFacts, NodePlan
+from builder.pipeline.push_nodes import settle, settle_present
+from builder.pipeline.push_pulls import Move, pulling
+from builder.steps.distribution import archives, chain, probe
 from builder.steps.distribution.plan import batches
-from builder.tools.delivery import Limit, deliver
-from builder.tools.load_words import load_failed
-from builder.tools.push_registry import Registry
+from builder.tools.delivery import deliver
 from builder.tools.receiver import Parcel, Receiver
 
-_PULL_S = 6 * 3600.0
-_TRIES = 3
-PULL = r"""
-d=$1; ref=$2; tag=$3
-$d pull -q "$ref" >/dev/null && $d tag "$ref" "$tag" && $d image rm "$ref" >/dev/null
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One push's transfers."""
-
-    image: SourceImage
-    layers: Layers
-    plan: Plan
-    links: Mapping[str, Connection]
-    ends: Ends
-    folder: Path  # private, for sockets
-    limit: float | None
-    compress: bool
-    batch: int  # bytes; smaller layers share a load
+_CHAINED = 4  # times as much in a load: each one connects every node to the next
 
 
 def transfer(move: Move, pool: ThreadPoolExecutor) -> None:
-    """Bring the image to all nodes that lack it, prove it there and move the tags."""
-    limit = Limit(move.limit)
-    loads = [n for n in move.plan.nodes if n.transport == "load"]
-    pulls = [n for n in move.plan.nodes if n.transport == "pull"]
-    with _pulling(move, pulls, limit, pool):
-        if loads:
-            _load(move, loads, limit, pool)
+    """Bring the image to all nodes that lack it, prove it there and move the tags.
+
+    Who a chain does not reach is asked anew what it has, and gets the rest from here.
+    """
+    if behind := _transfer(move, pool):
+        facts = {plan.node: found for plan in behind if (found := _asked(move, plan)) is not None}
+        again = replace(move, plan=move.anew(facts))
+        move.ends.refuse(again.plan.refused)
+        settle_present(again.plan, move.links, move.layers.config_digest(), move.ends, pool)
+        _transfer(again, pool)
 
 
-@contextmanager
-def _pulling(
-    move: Move, pulls: Sequence[NodePlan], limit: Limit, pool: ThreadPoolExecutor
-) -> Iterator[None]:
-    """The nodes that pull do so while the block runs; it is left when all have ended."""
-    if not pulls:
-        yield
-        return
-    config = move.layers.config()
-    manifest = move.layers.manifest() or archives.manifest(config, move.layers.blobs())
-    digest = archives.digest(manifest)
-    served = (digest, manifest), (archives.digest(config), config)
-    registry, socket = Registry(*served, move.layers, limit), move.folder / "registry"
-    with registry.serving(socket):
-        ends = [pool.submit(_pull, move, plan, registry, socket, digest) for plan in pulls]
-        yield
-        for end in ends:
-            end.result()
+def _transfer(move: Move, pool: ThreadPoolExecutor) -> Sequence[NodePlan]:
+    """Once; the nodes that chains did not reach."""
+    routes = chain.routes(move.plan)
+    with pulling(move, pool):
+        return _load(move, routes, pool) if routes else ()
 
 
-def _pull(move: Move, plan: NodePlan, registry: Registry, socket: Path, manifest: str) -> None:
-    name, sent = plan.node.name, 0
-    line, secret = move.ends.line(name), secrets.token_hex(12)
-    tag = archives.transfer_tag(move.layers.config_digest())
-
-    def moved(count: int) -> None:
-        nonlocal sent
-        sent += count
-        line.moved(count)
-
-    registry.clients[secret] = moved
+def _asked(move: Move, plan: NodePlan) -> NodeFacts | None:
+    name = plan.node.name
     try:
-        line.say("pulling")
-        _try_pull(move.links[name], plan, socket, f"{secret}/image@{manifest}", tag)
+        return probe.read(name, move.links[name].script(probe.SCRIPT, timeout_s=60))
     except ImgbuildError as error:
-        move.ends.fail(name, error, sent=sent)
-        return
-    finally:
-        del registry.clients[secret]
-    config = move.layers.config_digest()
-    settle(plan, move.links[name], config, manifest, move.ends, sent=sent)
+        move.ends.fail(name, error)
+        return None
 
 
-def _try_pull(link: Connection, plan: NodePlan, socket: Path, path: str, tag: str) -> None:
-    """Pull through a tunnel; again when it was cut, since what came is kept (containerd)."""
-    docker = " ".join(plan.facts.docker)
-    for left in reversed(range(_TRIES)):
-        try:
-            with link.tunnel(socket) as port:
-                link.script(PULL, docker, f"127.0.0.1:{port}/{path}", tag, timeout_s=_PULL_S)
-            return
-        except DistributionError as error:
-            if not left or link.closed():
-                raise load_failed(link, error.findings[0].detail or str(error)) from error
-
-
-def _load(move: Move, loads: Sequence[NodePlan], limit: Limit, pool: ThreadPoolExecutor) -> None:
+def _load(
+    move: Move, routes: Sequence[Sequence[NodePlan]], pool: ThreadPoolExecutor
+) -> Sequence[NodePlan]:
+    """Send loads to the first of each route; the nodes that did not get them by a chain."""
+    heads, all_of = [route[0] for route in routes], [plan for route in routes for plan in route]
     compress = move.compress and bool(shutil.which("zstd"))
-    compress = compress and all("zstd" in plan.facts.tools for plan in loads)
-    receivers = {
-        plan.node.name: Receiver(
-            move.links[plan.node.name], plan.facts.docker, move.ends.line(plan.node.name),
-            unpack="zstd -dcq | " if compress else "",
+    compress = compress and all("zstd" in plan.facts.tools for plan in all_of)
+    unpack = chain.ZSTD if compress else chain.PLAIN
+    receivers = [
+        Receiver(
+            move.links[route[0].node.name], [plan.node.name for plan in route],
+            partial(chain.command, route, unpack), [move.ends.line(p.node.name) for p in route],
         )
-        for plan in loads
-    }  # fmt: skip
-    oci = any(plan.facts.store == "containerd" for plan in loads)
-    parcels = Parcels(move.layers, loads, move.batch, oci=oci)
-    deliver(parcels.each(), list(receivers.values()), compress=compress, limit=limit)
-    config = move.layers.config_digest()
+        for route in routes
+    ]  # fmt: skip
+    oci = any(plan.facts.store == "containerd" for plan in all_of)
+    batch = move.batch * (_CHAINED if len(all_of) > len(heads) else 1)
+    parcels = Parcels(move, heads, batch, oci=oci)
+    deliver(parcels.each(), receivers, compress=compress, limit=move.limit)
+    behind: list[NodePlan] = []
 
-    def end(plan: NodePlan) -> None:
-        receiver, name = receivers[plan.node.name], plan.node.name
-        if receiver.error is not None:
-            move.ends.fail(name, receiver.error, sent=receiver.sent)
+    def end(plan: NodePlan, receiver: Receiver) -> None:
+        name, is_first = plan.node.name, plan.transport == "load"
+        sent = receiver.sent if is_first else 0
+        if receiver.error is None and name in receiver.names:
+            settle(plan, move.links[name], move.layers.config_digest(), parcels.manifest,
+                   move.ends, sent=sent)  # fmt: skip
+        elif receiver.error is not None and is_first and not receiver.is_chain:
+            move.ends.fail(name, receiver.error, sent=sent)
         else:
-            settle(plan, move.links[name], config, parcels.manifest, move.ends, sent=receiver.sent)
+            why = receiver.lost or str(receiver.error)
+            move.ends.again(name, f"the chain broke, from here: {why}", sent=sent)
+            behind.append(plan)
 
-    list(pool.map(end, loads))
+    by = [receiver for route, receiver in zip(routes, receivers, strict=True) for _ in route]
+    list(pool.map(end, all_of, by))
+    return behind
 
 
 class Parcels:
     """The loads of one image, in order; the last one makes the image itself."""
 
-    def __init__(self, layers: Layers, loads: Sequence[NodePlan], batch: int, *, oci: bool) -> None:
-        self._layers, self._loads, self._batch, self._oci = layers, loads, batch, oci
+    def __init__(self, move: Move, loads: Sequence[NodePlan], batch: int, *, oci: bool) -> None:
+        self._move, self._loads, self._batch, self._oci = move, loads, batch, oci
+        self._layers = move.layers
         self.manifest = ""  # digest, known at the end
 
     def each(self) -> Iterator[Parcel]:
@@ -175,8 +128,9 @@ class Parcels:
 
     def _tail(self, prefix: int | None) -> bytes:
         config, digests = self._layers.config(), self._layers.digests()
-        tag = archives.transfer_tag(self._layers.config_digest(), prefix)
+        tag = self._move.tag
         if prefix is not None:
+            tag = archives.prefix_tag(self._move.image, prefix)
             return archives.tail(archives.prefix_config(config, prefix), digests[:prefix], tag)
         if not self._oci:  # sizes are not needed: to learn them, each layer's list is read
             return archives.tail(config, digests, tag)

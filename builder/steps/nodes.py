@@ -74,7 +74,7 @@ def choose(known: Known, asked: str | None) -> tuple[Node, ...]:
         if word in known.nodes or word in known.groups:
             for name in _members(known, word):
                 entry = known.nodes[name]
-                found.setdefault(name, Node(name, entry.ssh or name, entry.arch))
+                found.setdefault(name, Node(name, entry.ssh or name, entry.arch, entry.peer))
         elif ("@" in word or word.startswith("ssh://")) and is_destination(word):
             name = word.rpartition("@")[2].removeprefix("ssh://")
             found.setdefault(name, Node(name, word))

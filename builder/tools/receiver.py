@@ -1,15 +1,18 @@
-"""One node's end of a delivery: a thread that feeds its loads, two under way at most."""
+"""One end of a delivery: a thread that feeds a node's loads, two under way at most.
+
+The node may pass on what it gets to others, in a chain; each says `ok NAME` for every load.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import queue
-import shlex
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from subprocess import Popen
 
 from builder.errors import DistributionError, ImgbuildError
@@ -45,14 +48,23 @@ class Tail:
 
 
 class Receiver:
-    """One node's end: a thread that feeds its loads. `error` says why it ended early."""
+    """Feeds the loads of `names`, the first over `link`; `command` is for so many of them.
+
+    `error` says why it ended early. In a chain `names` shrinks to those that still follow, and
+    `lost` says of the first that does not what was heard.
+    """
 
     def __init__(
-        self, link: Connection, docker: Sequence[str], line: NodeLine, *, unpack: str
+        self,
+        link: Connection,
+        names: Sequence[str],
+        command: Callable[[int], str],
+        lines: Sequence[NodeLine],
     ) -> None:
-        inner = f"{unpack}{shlex.join(docker)} load -q"
-        self._command = shlex.join(["sh", "-c", inner])
-        self._link, self._line = link, line
+        self.names, self.lost = tuple(names), ""
+        self.is_chain = len(self.names) > 1
+        self._command = command
+        self._link, self._lines = link, lines
         self._items: queue.Queue[object] = queue.Queue(_QUEUED)
         self._running: list[Popen[bytes]] = []
         self._stack = contextlib.ExitStack()
@@ -106,8 +118,11 @@ class Receiver:
 
     def _take(self, item: object) -> None:
         if isinstance(item, Parcel):
-            self._line.say(item.name)
-            self._running.append(self._stack.enter_context(self._link.stream(self._command)))
+            for line in self._lines:
+                line.say(item.name)
+            self._running.append(
+                self._stack.enter_context(self._link.stream(self._command(len(self.names))))
+            )
         elif isinstance(item, Tail):
             self._settle(1)
             self._write(item.data)
@@ -131,7 +146,8 @@ class Receiver:
                 self._check(running)
             raise
         self.sent += len(data)
-        self._line.moved(len(data))
+        for line in self._lines:
+            line.moved(len(data))
 
     def _settle(self, keep: int) -> None:
         """Wait until all loads but the last `keep` have ended well."""
@@ -150,6 +166,13 @@ class Receiver:
             ) from None
         if running.returncode:
             raise self._ended((err or out).decode("utf-8", "replace"))
+        if len(self.names) > 1:
+            said = set(out.decode("utf-8", "replace").splitlines())
+            follow = tuple(takewhile(lambda name: f"ok {name}" in said, self.names))
+            if len(follow) < len(self.names):
+                heard = err.decode("utf-8", "replace").strip().splitlines()
+                self.lost = self.lost or (heard or ["it said nothing"])[-1]
+                self.names = follow or self.names[:1]
 
     def _ended(self, complaint: str) -> ImgbuildError:
         return load_failed(self._link, complaint)

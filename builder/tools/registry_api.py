@@ -1,7 +1,7 @@
 """Ask an OCI registry for manifests, without Docker.
 
 The distribution specification's HEAD and GET, with the anonymous token that a registry offers.
-No credentials are read: what only a login reaches is said to be unchecked.
+Here no credentials are read: what only a login reaches is said to be unchecked.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from builder.errors import ToolFailed
 
 if TYPE_CHECKING:
     import requests
+
+    from builder.tools.registry_login import Login
 
 _INDEXES = (
     "application/vnd.oci.image.index.v1+json",
@@ -102,8 +104,8 @@ class _Asking:
         answer = self._sent(method, path)
         if answer.status_code == 401 and "Authorization" not in self._headers:
             challenge = answer.headers.get("WWW-Authenticate", "")
-            token = _token(self._session, challenge, self._repository)
-            self._headers["Authorization"] = f"Bearer {token}"
+            scope = f"repository:{self._repository}:pull"
+            self._headers |= authorization(self._session, challenge, scope)
             answer = self._sent(method, path)
         return answer
 
@@ -171,25 +173,38 @@ def _platform(facts: object) -> str:
     return f"{facts.get('os', 'unknown')}/{facts.get('architecture', 'unknown')}"
 
 
-def _token(session: requests.Session, challenge: str, repository: str) -> str:
-    """The anonymous token for which the challenge says where to ask. Raises: ValueError."""
+def authorization(
+    session: requests.Session, challenge: str, scope: str, login: Login | None = None
+) -> dict[str, str]:
+    """The header that answers the challenge: the login itself, or the token for which the
+    challenge says where to ask, anonymously without a login. Raises: ValueError."""
     scheme, _, rest = challenge.partition(" ")
+    if scheme.lower() == "basic" and login is not None:
+        return {"Authorization": login.basic}
     words = dict(_CHALLENGE.findall(rest))
     realm = urlsplit(words.get("realm", ""))
     safe = realm.scheme == "https" or (realm.scheme == "http" and realm.hostname in _LOOPBACK)
     if scheme.lower() != "bearer" or not safe:
         raise ValueError("it wants a login")
-    asked = {"scope": f"repository:{repository}:pull"}
+    asked = {"scope": scope}
     if "service" in words:
         asked["service"] = words["service"]
-    answer = session.get(words["realm"], params=asked, timeout=_LIMITS_S, stream=True)
+    if login is not None and not login.user:  # an identity token
+        form = {**asked, "grant_type": "refresh_token", "refresh_token": login.secret,
+                "client_id": "imgbuild"}  # fmt: skip
+        answer = session.post(words["realm"], data=form, timeout=_LIMITS_S, stream=True)
+    else:
+        headers = {"Authorization": login.basic} if login else {}
+        answer = session.get(
+            words["realm"], params=asked, headers=headers, timeout=_LIMITS_S, stream=True
+        )
     if answer.status_code != 200:
         raise ValueError(f"its token service answers {answer.status_code}")
     held = json.loads(answer.raw.read(_TOKEN_BYTES, decode_content=True))
     token = held.get("token") or held.get("access_token") if isinstance(held, dict) else None
     if not isinstance(token, str) or not re.fullmatch(r"[!-~]+", token):
         raise ValueError("its token service gives no token")
-    return token
+    return {"Authorization": f"Bearer {token}"}
 
 
 def _judged(answer: requests.Response, host: str, digest: str) -> bool:

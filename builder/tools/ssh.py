@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +48,7 @@ class Link:
     socket: Path
     master: subprocess.Popen[bytes]
     log: Path
+    address: str
 
     def script(self, text: str, *words: str, timeout_s: float) -> str:
         argv = self._argv(shlex.join(["sh", "-s", "--", *words]))
@@ -79,9 +80,9 @@ class Link:
             yield running
 
     @contextlib.contextmanager
-    def tunnel(self, socket: Path) -> Iterator[int]:
+    def tunnel(self, target: str) -> Iterator[int]:
         # By a connection of its own: over the master a pull can starve (DISTRIBUTION, trap 2).
-        own = ("-S", "none", "-N", "-o", "ExitOnForwardFailure=yes", "-R", f"127.0.0.1:0:{socket}")
+        own = ("-S", "none", "-N", "-o", "ExitOnForwardFailure=yes", "-R", f"127.0.0.1:0:{target}")
         log = self.socket.with_suffix(".tunnel")
         with log.open("wb") as out:
             argv = [*_bound(), *self.base, *own, "--", self.node.destination]
@@ -129,6 +130,10 @@ class Opened:
             time.sleep(0.01)
         return link
 
+    def cut(self) -> None:
+        for link in self.links.values():
+            link.master.terminate()
+
 
 class Ssh:
     """Implements node_ports.Connections. `config` takes the place of the user's own config."""
@@ -151,26 +156,31 @@ class Ssh:
 
     @contextlib.contextmanager
     def _master(self, node: Node, socket: Path) -> Iterator[Link]:
-        base = (*self._base, *self._cipher(node))
+        shown = _shown(self._base, node.destination)
+        # The fast cipher first, unless the user's config chooses ciphers for this node.
+        cipher = ("-o", _FAST_CIPHER) if shown.get("ciphers") == self._default else ()
+        base = (*self._base, *cipher)
         argv = [*_bound(), *base, "-M", "-N", "-S", str(socket), "--", node.destination]
         log = socket.with_suffix(".log")
         with log.open("wb") as out, process.started(argv, env=environment(), stderr=out) as master:
-            yield Link(node, base, socket, master, log)
-
-    def _cipher(self, node: Node) -> tuple[str, ...]:
-        """The fast cipher first, unless the user's config chooses ciphers for this node."""
-        chosen = _ciphers(self._base, node.destination)
-        return ("-o", _FAST_CIPHER) if chosen == self._default else ()
+            yield Link(node, base, socket, master, log, _address(shown))
 
     @functools.cached_property
-    def _default(self) -> list[str]:
-        return _ciphers(("ssh", "-F", os.devnull), "node")
+    def _default(self) -> str | None:
+        return _shown(("ssh", "-F", os.devnull), "node").get("ciphers")
 
 
-def _ciphers(base: Sequence[str], destination: str) -> list[str]:
+def _shown(base: Sequence[str], destination: str) -> dict[str, str]:
+    """What ssh's config comes to for a destination."""
     argv = [*base, "-G", "--", destination]
-    shown = process.run(argv, env=environment(), timeout_s=10, check=False).text
-    return re.findall(r"^ciphers .*$", shown, re.MULTILINE)
+    lines = process.run(argv, env=environment(), timeout_s=10, check=False).text.splitlines()
+    return {key: value for key, _, value in (line.partition(" ") for line in lines)}
+
+
+def _address(shown: Mapping[str, str]) -> str:
+    host = shown.get("hostname", "")
+    host = f"[{host}]" if ":" in host else host
+    return f"ssh://{shown.get('user', '')}@{host}:{shown.get('port', '22')}"
 
 
 def _top() -> Path:

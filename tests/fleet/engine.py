@@ -26,6 +26,7 @@ class Engine:
     prefix: Path  # of the programs
     store: str = "classic"
     space: str = ""
+    plain: str = ""  # an address where registries need no TLS
     process: subprocess.Popen[bytes] | None = field(default=None)
 
     @property
@@ -64,6 +65,7 @@ class Engine:
             # Beside other daemons of one network, "none" would delete their docker0.
             **({"bridge": "none"} if self.space else {}),
             "shutdown-timeout": 1,
+            "insecure-registries": [f"{self.plain}/32"],
         }
         (self.home / "daemon.json").write_text(json.dumps(config))
         inside = ("nsenter", f"--net=/run/netns/{self.space}") if self.space else ()

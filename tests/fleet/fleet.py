@@ -107,6 +107,13 @@ class Fleet:
     def sent(self) -> int:
         return sum(self.network.sent(n.number) for n in self.nodes)
 
+    def introduce(self, *nodes: Node) -> None:
+        """Let ssh in sessions on these nodes reach every node, as this machine does."""
+        for node in nodes:
+            path = node.bin / "ssh"
+            path.write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {self.ssh_config} "$@"\n')
+            path.chmod(0o755)
+
     def trust(self) -> None:
         """Write the client's config and the host keys that it knows."""
         known, lines = [], []
@@ -175,7 +182,8 @@ def _plan(key: str, stores: Sequence[str], source: str, data: Path) -> Fleet:
     network, prefix = Network(key), programs()
 
     def engine(name: str, store: str, space: str = "") -> Engine:
-        return Engine(name, folder / name / "run", place / name, prefix, store, space)
+        return Engine(name, folder / name / "run", place / name, prefix, store, space,
+                      network.host)  # fmt: skip
 
     nodes = [
         Node(f"node{i}", i, network.address(i), folder / f"node{i}", network.space(i),

@@ -30,12 +30,18 @@ class Network:
     def address(self, number: int) -> str:
         return f"{self.subnet}.{10 + number}"
 
+    @property
+    def host(self) -> str:
+        """This machine, where registries need no TLS; `.2` is this machine too, with TLS."""
+        return f"{self.subnet}.1"
+
     def link(self, number: int) -> str:
         return f"ibf{self.key}v{number}"
 
     def make(self) -> None:
         call("ip", "link", "add", self.bridge, "type", "bridge")
-        call("ip", "addr", "add", f"{self.subnet}.1/24", "dev", self.bridge)
+        for last in (1, 2):
+            call("ip", "addr", "add", f"{self.subnet}.{last}/24", "dev", self.bridge)
         call("ip", "link", "set", self.bridge, "up")
         if shutil.which("iptables"):  # br_netfilter with FORWARD DROP blocks node to node
             call(*self._forward("-I"), check=False)

@@ -186,6 +186,9 @@ def test_what_may_be_pruned() -> None:
     images = (
         build(1, "a:000000000001"), build(2, "a:000000000002", "other:x"),
         build(3, "a:000000000003"), build(4, "a:local-previous"), build(5, "a:local"),
+        node_image(IDS[:2], f"{plan.transfer_names(LABELS)}x-2", id_=IDS[6], labels={}),
+        node_image(IDS[:3], f"{plan.transfer_names(LABELS)}x-3", "b:1", id_=IDS[7], labels={}),
+        node_image(IDS[:3], f"{plan.transfer_names({})}x-3", id_=IDS[7], labels={}),
     )  # fmt: skip
     found = fleet.prunable(facts(*images), "demo", frozenset({IDS[3]}), keep=1)
-    assert [image.id for image in found] == [IDS[1]]
+    assert [image.id for image in found] == [IDS[6], IDS[1]]

@@ -16,6 +16,7 @@ schema = 1
 [nodes.dgx1]
 ssh = "ops@10.0.0.1"
 arch = "arm64"
+peer = "ops@10.1.0.1"
 [nodes.dgx2]
 [nodes.dgx3]
 [groups]
@@ -41,6 +42,8 @@ def test_groups_hold_groups_and_each_node_comes_once() -> None:
     assert [(n.name, n.destination) for n in found] == [
         ("dgx1", "ops@10.0.0.1"), ("dgx2", "dgx2"), ("dgx3", "dgx3"), ("other", "me@other"),
     ]  # fmt: skip
+    assert [n.peer for n in found] == ["ops@10.1.0.1", None, None, None]
+    assert "peer" in findings(TEXT.replace(b"ops@10.1.0.1", b"-oProxyCommand=x"))[0]
 
 
 def test_the_default_group() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import click
 
-from builder.cli import nodes_wiring, progress, verdicts, wiring
+from builder.cli import board, nodes_wiring, progress, pushes, verdicts, wiring
 from builder.cli.options import (
     PLATFORM,
     emit,
@@ -22,6 +23,7 @@ from builder.errors import Finding, ImgbuildError
 from builder.model.values import Verdict
 from builder.pipeline.build import Options, build
 from builder.pipeline.lock import lock
+from builder.pipeline.push_ahead import build_and_push
 
 
 @click.command()
@@ -30,6 +32,8 @@ from builder.pipeline.lock import lock
 @click.option("--no-cache", is_flag=True, help="Run every step of the Dockerfile again.")
 @click.option("--force", is_flag=True, help="Build although the image is there.")
 @click.option("--platform", metavar="linux/ARCH", type=PLATFORM, help="Default: the engine's own.")
+@click.option("--push", "group", metavar="NODES",
+              help="Then push it; its layers move while the gates run.")  # fmt: skip
 @junit_option
 @json_option
 @click.pass_obj
@@ -40,9 +44,10 @@ def command(
     no_cache: bool,
     force: bool,
     platform: str | None,
+    group: str | None,
     junit: Path | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Build LANE from its lock: fetch, verify, patch, preflight, stage, build, gates, label.
 
     Says so and stops early when the image of these inputs is there. A failed run leaves its
@@ -57,19 +62,30 @@ def command(
                 lane, update=None, host=wiring.host_platform(),
                 progress=shown, registry=wiring.registry(), **tools,
             )  # fmt: skip
-        record = build(
-            lane,
-            Options(platform, no_cache, force, nodes_wiring.known(folder).hooks),
-            cache=wiring.cache(),
-            contexts=wiring.contexts(),
-            engine=wiring.engine(),
-            records=wiring.records(),
-            progress=shown,
-            judged=judged.extend,
-            **tools,
-        )
+        known = nodes_wiring.known(folder)
+        run = partial(
+            build, lane, Options(platform, no_cache, force, known.hooks), cache=wiring.cache(),
+            contexts=wiring.contexts(), engine=wiring.engine(), records=wiring.records(),
+            progress=shown, judged=judged.extend, **tools,
+        )  # fmt: skip
+        if group is None:
+            record, receipt = run(), None
+        else:
+            record, receipt = build_and_push(
+                lane,
+                nodes_wiring.choose(known, group),
+                nodes_wiring.options(known),
+                build=lambda final: run(final=final),
+                progress=shown,
+                board=board.board(),
+                **nodes_wiring.tools(),
+            )
     if as_json:
-        emit(asdict(record))
+        pushed = {"push": pushes.report(receipt)} if receipt else {}
+        emit({**asdict(record), **pushed})
+    elif receipt is not None:
+        pushes.show(receipt)
+    return pushes.code(receipt) if receipt else 0
 
 
 @contextmanager

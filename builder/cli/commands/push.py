@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
-from builder.cli import board, findings, nodes_wiring, progress
+from builder.cli import board, nodes_wiring, progress, pushes
 from builder.cli.options import emit, json_option, reported
-from builder.cli.text import clean, duration, size, table
-from builder.errors import DistributionError
-from builder.model.distribution import Receipt
+from builder.errors import UsageError
+from builder.model.distribution import Fanout
 from builder.pipeline.nodes_fleet import prunable as prune
-from builder.pipeline.push import Options, push
+from builder.pipeline.push import push
 
 
 @click.command()
@@ -29,6 +26,10 @@ from builder.pipeline.push import Options, push
 @click.option("--limit-rate", metavar="RATE", help='At most this from here: "50 MB", "400 Mbit".')
 @click.option("--transport", type=click.Choice(["auto", "load", "pull"]), default="auto",
               help="How layers travel; auto chooses for each node.")  # fmt: skip
+@click.option("--fanout", type=click.Choice(["auto", "star", "chain"]), default="auto",
+              help="From here to every node, or passed on from node to node.")  # fmt: skip
+@click.option("--via", type=(click.Choice(["registry"]), str), metavar="registry URL",
+              help="Put it into this OCI registry once; nodes pull it by digest.")  # fmt: skip
 @click.option("--keep", type=click.IntRange(min=1), metavar="N",
               help="Then remove older images of the lane: nodes prune --keep N.")  # fmt: skip
 @json_option
@@ -42,6 +43,8 @@ def command(
     compress: str | None,
     limit_rate: str | None,
     transport: str,
+    fanout: Fanout,
+    via: tuple[str, str] | None,
     keep: int | None,
     as_json: bool,
 ) -> int:
@@ -52,26 +55,23 @@ def command(
     other; the same command completes the rest.
     """
     with reported(as_json=as_json):
+        if fanout == "chain" and (via or transport == "pull"):
+            raise UsageError("in a chain nodes pass loads on: it has no pulls and no registry",
+                             hint="leave out --fanout chain, or the other")  # fmt: skip
         known = nodes_wiring.known(folder)
-        options = Options(
-            force,
-            nodes_wiring.compress(known, compress),
-            nodes_wiring.limit(known, limit_rate),
-            transport,
-            dry_run,
-            known.hooks,
-            nodes_wiring.batch(),
-        )
+        options = replace(
+            nodes_wiring.options(known, compress, limit_rate),
+            force=force, transport=transport, dry_run=dry_run, fanout=fanout,
+            registry=via[1] if via else None,
+        )  # fmt: skip
         chosen = nodes_wiring.choose(known, asked)
         receipt = push(
             name,
             chosen,
             options,
-            source=nodes_wiring.source(),
-            connections=nodes_wiring.connections(),
-            receipts=nodes_wiring.receipts(),
             progress=progress.progress(),
             board=board.board(),
+            **nodes_wiring.tools(),
         )
         if keep is not None and receipt.lane and not dry_run:
             good = {one.node for one in receipt.nodes if one.state != "failed"}
@@ -79,45 +79,7 @@ def command(
             prune(receipt.lane, served, keep=keep, remove=True,
                   connections=nodes_wiring.connections())  # fmt: skip
     if as_json:
-        emit(_report(receipt))
+        emit(pushes.report(receipt))
     else:
-        for line in _lines(receipt):
-            click.echo(clean(line))
-        _complain(receipt)
-    return DistributionError.exit_code if _failed(receipt) else 0
-
-
-def _report(receipt: Receipt) -> Mapping[str, Any]:
-    nodes = [
-        {**asdict(one), "finding": one.finding and findings.finding_json(one.finding)}
-        for one in receipt.nodes
-    ]
-    return {"ok": not _failed(receipt), **asdict(receipt), "nodes": nodes}
-
-
-def _failed(receipt: Receipt) -> bool:
-    return any(one.state == "failed" for one in receipt.nodes)
-
-
-def _lines(receipt: Receipt) -> Iterator[str]:
-    head = ("node", "state", "sent", "time", "image", "proof or reason")
-    rows = [
-        (
-            one.node, one.state, size(one.sent), duration(one.seconds),
-            one.id.removeprefix("sha256:")[:12] or "-",
-            one.finding.code if one.finding else one.proof,
-        )
-        for one in receipt.nodes
-    ]  # fmt: skip
-    yield from table([head, *rows])
-    yield f"image: {receipt.config} (config)"
-    for tag in receipt.tags:
-        yield f"tag: {tag}"
-    if receipt.forced:
-        yield "forced: its gates did not pass"
-
-
-def _complain(receipt: Receipt) -> None:
-    found = [one.finding for one in receipt.nodes if one.finding is not None]
-    for line in findings.lines(found):
-        click.echo(line, err=True)
+        pushes.show(receipt)
+    return pushes.code(receipt)

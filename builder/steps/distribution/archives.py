@@ -14,8 +14,9 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from builder.model.distribution import Blob
-from builder.steps.distribution.plan import TRANSFER
+from builder.model.distribution import Blob, SourceImage
+from builder.node_ports import Layers
+from builder.steps.distribution.plan import transfer_names
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -38,7 +39,16 @@ def manifest(config: bytes, blobs: Sequence[Blob]) -> bytes:
     )
 
 
-def prefix_config(config: bytes, layers: int) -> bytes:
+def manifest_of(layers: Layers) -> bytes:
+    """The image's own manifest, or the one that its config and blobs make."""
+    return layers.manifest() or manifest(layers.config(), layers.blobs())
+
+
+def media(manifest: bytes) -> str:
+    return str(json.loads(manifest).get("mediaType", MANIFEST))
+
+
+def prefix_config(config: bytes, layers: int | None = None) -> bytes:
     """The config of an image that holds the lowest layers only, so that they are kept."""
     whole = json.loads(config)
     keep = {key: whole[key] for key in ("architecture", "os", "variant") if key in whole}
@@ -49,10 +59,14 @@ def prefix_config(config: bytes, layers: int) -> bytes:
     )  # fmt: skip
 
 
-def transfer_tag(config_digest: str, layers: int | None = None) -> str:
-    """The name under which an image (or its lowest layers) arrives; it goes at the end."""
-    suffix = "" if layers is None else f"-{layers}"
-    return f"{TRANSFER}:{config_digest[7:19]}{suffix}"
+def transfer_tag(image: SourceImage, config_digest: str) -> str:
+    """The name under which an image arrives; it goes at the end."""
+    return f"{transfer_names(image.labels)}{config_digest[7:19]}"
+
+
+def prefix_tag(image: SourceImage, layers: int) -> str:
+    """The name under which its lowest layers arrive, so that they are kept until the end."""
+    return f"{transfer_names(image.labels)}{image.chains[-1][7:19]}-{layers}"
 
 
 def member(blob_digest: str, size: int) -> bytes:
@@ -92,7 +106,7 @@ def _layout(oci: bytes, tag: str) -> Mapping[str, bytes]:
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.index.v1+json",
         "manifests": [{
-            "mediaType": json.loads(oci).get("mediaType", MANIFEST),
+            "mediaType": media(oci),
             "digest": digest(oci),
             "size": len(oci),
             "annotations": {

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from builder.errors import DistributionError
 from builder.model.distribution import Arrived, NodeImage, SourceImage
 from builder.steps.distribution import probe
-from builder.steps.distribution.plan import TRANSFER, is_same
+from builder.steps.distribution.plan import is_same, transfer_names
 
-# $1 docker, $2 the id of the image, $3 its diff ids as JSON, $4 the name of temporary images,
-# then the tags to move. A store that lost content still answers `image
-# inspect` (DISTRIBUTION, trap 1): only the list and a container tell. Under a lock where the
-# node has flock, so that two pushes do not mix their tags.
+# $1 docker, $2 the id of the image, $3 its diff ids as JSON, $4 how the names of temporary images
+# begin (they go; without one they stay), then the tags to move. A store that lost content still
+# answers `image inspect` (DISTRIBUTION, trap 1): only the list and a container tell. Under a lock
+# where the node has flock, so that two pushes do not mix their tags.
 SCRIPT = r"""
 d=$1; want=$2; layers=$3; transfer=$4; shift 4; export LC_ALL=C
 say() { printf '\n-- %s\n' "$1"; }
@@ -47,7 +47,8 @@ if [ -n "$created" ] && [ "$(printf '%s\n' "$about" | sed -n 1p)" = "$want $laye
         printf '%s %s\n' "$tag" "$old"
     done
     wait
-    gone=$(named "$transfer" '$2 == tag || index($2, tag "-") == 1 { print $2 }')
+    gone=
+    [ -z "$transfer" ] || gone=$(named "$transfer" 'index($2, tag) == 1 { print $2 }')
     [ -z "$gone" ] || $d image rm $gone >/dev/null 2>&1
 fi
 wait
@@ -68,11 +69,18 @@ class OtherImage(DistributionError):
 
 
 def words(
-    docker: Sequence[str], want: str, image: SourceImage, config: str, tags: Sequence[str]
+    docker: Sequence[str],
+    want: str,
+    image: SourceImage,
+    tags: Sequence[str],
+    *,
+    keeps: bool = False,
 ) -> list[str]:
-    """What SCRIPT is started with; `want` is the id that the node's engine must give."""
+    """What SCRIPT is started with; `want` is the id that the node's engine must give, `keeps`
+    leaves the names under which images arrive."""
     layers = json.dumps(image.layers, separators=(",", ":"))
-    return [" ".join(docker), want, layers, f"{TRANSFER}:{config[7:19]}", *tags]
+    names = "" if keeps else transfer_names(image.labels)
+    return [" ".join(docker), want, layers, names, *tags]
 
 
 def read(node: str, answer: str) -> Arrived:

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from builder.errors import DistributionError, Finding
 from builder.model.distribution import NodeFacts, NodeImage
-from builder.steps.distribution.plan import BUILD_ID, GATES, TRANSFER
+from builder.steps.distribution.plan import BUILD_ID, GATES, LANE, TRANSFER, transfer_names
 
-LANE = "io.imgbuild.lane"
 PREVIOUS = "-previous"
 # Images that containers use, running or not; by their ids.
 USED = r"""
@@ -127,12 +126,13 @@ def prunable(
     facts: NodeFacts, lane: str, used: frozenset[str], *, keep: int
 ) -> tuple[NodeImage, ...]:
     """Images of the lane that may go: not among the newest `keep`, not what a moving tag
-    (`local`, `local-previous`) names, not used by a container, no tag of another lane."""
+    (`local`, `local-previous`) names, not used by a container, no tag of another lane. And what
+    pushes left that did not come to their end."""
     mine = [image for image in facts.images if image.labels.get(LANE) == lane]
     own = {repository(tag) for image in mine for tag in image.tags}
     newest = sorted(mine, key=lambda image: image.created, reverse=True)
     builds = list(dict.fromkeys(image.labels.get(BUILD_ID, image.id) for image in newest))[:keep]
-    found = []
+    found = [image for image in facts.images if image.id not in used and is_left(image, lane)]
     for image in newest:
         build = image.labels.get(BUILD_ID, "")
         is_kept = image.labels.get(BUILD_ID, image.id) in builds or image.id in used
@@ -141,6 +141,12 @@ def prunable(
         if not (is_kept or moving or foreign):
             found.append(image)
     return tuple(found)
+
+
+def is_left(image: NodeImage, lane: str) -> bool:
+    """Whether it has no other name than those under which the lane's images arrive."""
+    names = transfer_names({LANE: lane})
+    return bool(image.tags) and all(tag.startswith(names) for tag in image.tags)
 
 
 def unknown_lane(lane: str, every: Sequence[NodeFacts]) -> Finding | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 
@@ -18,6 +19,7 @@ from builder.model.distribution import (
 from builder.model.nodes import Node
 
 TRANSFER = "imgbuild-transfer"
+LANE = "io.imgbuild.lane"
 GATES = "io.imgbuild.gates"
 BUILD_ID = "io.imgbuild.build-id"
 _SPARE = 256 * 1024 * 1024
@@ -68,10 +70,12 @@ def plan(
     tags: Sequence[str],
     can_pull: bool,
     always_pull: bool,
-    is_fast: bool,
+    is_fast: bool = False,
+    in_registry: bool = False,
 ) -> Plan:
     """What goes where. `config` is the id that the image has on a classic node; `can_pull`
-    says that the source can serve its layers in any order."""
+    says that the source can serve its layers in any order, `in_registry` that all who lack the
+    image get it from a registry."""
     nodes, refused = [], {}
     for node, facts in found.items():
         there = find_there(image, config, facts)
@@ -84,9 +88,10 @@ def plan(
             is_bare = len(missing) == len(image.layers)
             pulls = facts.store == "containerd" or (is_bare and is_fast)
             transport = "pull" if can_pull and (pulls or always_pull) else "load"
+            transport = "registry" if in_registry else transport
         here = set(there.tags) if there else set[str]()
         moves = tuple(tag for tag in tags if tag not in here)
-        settled = there is not None and not moves and _is_proved(facts, config)
+        settled = there is not None and not moves and _is_proved(image, facts)
         present = there.id if there else ""
         nodes.append(NodePlan(node, facts, transport, missing, present, moves, settled))
     return Plan(image, tuple(nodes), refused)
@@ -173,10 +178,17 @@ def find_there(image: SourceImage, config: str, facts: NodeFacts) -> NodeImage |
     return None
 
 
-def _is_proved(facts: NodeFacts, config: str) -> bool:
+def transfer_names(labels: Mapping[str, str]) -> str:
+    """How the names begin under which images of this lane arrive: the next push that completes
+    removes what others left."""
+    lane = hashlib.sha256(labels.get(LANE, "").encode()).hexdigest()
+    return f"{TRANSFER}:{lane[:12]}."
+
+
+def _is_proved(image: SourceImage, facts: NodeFacts) -> bool:
     """Whether what the node said already proves the image, and nothing waits to be removed. A
     containerd store may name an image whose content is gone: it is asked again."""
-    left = f"{TRANSFER}:{config[7:19]}"
+    left = transfer_names(image.labels)
     return facts.store == "classic" and not any(
         tag.startswith(left) for one in facts.images for tag in one.tags
     )

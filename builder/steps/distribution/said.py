@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from builder.model.distribution import NodePlan, Outcome
+from builder.model.distribution import NodePlan, Outcome, Transport
+
+_HOW: Mapping[Transport, str] = {
+    "load": "by loads", "pull": "by pull", "registry": "from the registry",
+    "chain": "from the node before it",
+}  # fmt: skip
 
 
 def ended(outcome: Outcome) -> str:
@@ -20,15 +25,21 @@ def ended(outcome: Outcome) -> str:
             return f"has it already: {outcome.proof}{moved}"
         case _:
             layers = _count(outcome.layers, "layer")
-            return f"{megabytes(outcome.sent)} in {layers}, proved by {outcome.proof}"
+            came = f"{megabytes(outcome.sent)} in {layers}"
+            if outcome.transport == "registry":
+                came = f"pulled {layers}"
+            elif outcome.transport == "chain":
+                came = f"{layers} from {outcome.via}"
+            return f"{came}, proved by {outcome.proof}"
 
 
 def would_move(plan: NodePlan, sizes: Sequence[int]) -> str:
     if plan.transport is None:
         return "has it already"
     size = sum(sizes[i] for i in plan.missing)
-    how = "by loads" if plan.transport == "load" else "by pull"
-    return f"about {megabytes(size)} in {_count(len(plan.missing), 'layer')}, {how}"
+    return (
+        f"about {megabytes(size)} in {_count(len(plan.missing), 'layer')}, {_HOW[plan.transport]}"
+    )
 
 
 def megabytes(count: int) -> str:
