@@ -232,6 +232,13 @@ class Project(Protocol):
         """
 
 
+class WorkFolder(Project, Protocol):
+    """A project whose files are changed together."""
+
+    def change(self, files: Mapping[str, bytes | None]) -> None:
+        """Write or remove (None) files below the root: all of them, or none where one fails."""
+
+
 class Records(Protocol):
     """The runs of builds on this machine: a record and a log each."""
 

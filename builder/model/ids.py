@@ -29,6 +29,11 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SCP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^-].*")
 
 
+def is_name(text: str) -> bool:
+    """What names a lane, a source, an image folder."""
+    return _NAME.fullmatch(text) is not None
+
+
 def is_relative_path(text: str) -> bool:
     """A clean path below a root: no `..`, no `.git`, no empty part, nothing absolute."""
     parts = text.split("/")
@@ -52,8 +57,8 @@ def is_local_url(url: str) -> bool:
 
 
 def is_url(text: str) -> bool:
-    """https, ssh (also as user@host:path) or a local path; no userinfo that holds a secret."""
-    if _CONTROL.search(text) or " " in text or "\\" in text:
+    """https, ssh (also as user@host:path) or a local path; nowhere in it is room for a secret."""
+    if _CONTROL.search(text) or any(sign in text for sign in " \\?#"):
         return False
     if is_local_url(text) or _SCP.fullmatch(text):
         return "::" not in text
@@ -99,7 +104,7 @@ Url = Annotated[
     str,
     Check(
         is_url,
-        "an https or ssh URL or a local path, without a password or token in it "
-        "(git's credential helpers hold those)",
+        "an https or ssh URL or a local path, without '?' and '#' and without a password or "
+        "token in it (git's credential helpers hold those)",
     ),
 ]

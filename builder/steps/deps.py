@@ -17,6 +17,7 @@ from builder.errors import Finding, LaneError, Place, SourceError
 from builder.model.ids import is_local_url, is_relative_path, is_url
 from builder.model.lane import Dep, DepSet, Lane
 from builder.model.lock import LockedDep
+from builder.model.schema import quoted
 from builder.model.values import GitPin
 from builder.ports import Files, GitStore, Project, Say
 from builder.steps import cmake, identity, resolve, trees
@@ -159,7 +160,8 @@ def _doubtful(wanted: DepSet, url: str, fetches: Sequence[Fetch]) -> Iterator[Fi
         if not _NAME.fullmatch(fetch.name):
             what = f"{fetch.name!r} is no name for a dep"
         elif not is_url(fetch.url):
-            what = f"{fetch.name}: GIT_REPOSITORY {fetch.url} is neither https, ssh nor a path"
+            what = f"{fetch.name}: GIT_REPOSITORY {quoted(fetch.url)} is "
+            what += "neither https, ssh nor a path, or has room for a secret"
         elif is_local_url(fetch.url) and not is_local_url(url):
             what = f"{fetch.name}: GIT_REPOSITORY {fetch.url} is a path on this machine, given by "
             what += "a repository that is not on it"
