@@ -39,8 +39,9 @@ def junit_option(function: F) -> F:
 
 
 def emit(report: Any) -> None:
-    """A report as JSON on stdout."""
-    click.echo(json.dumps(report, indent=2, ensure_ascii=False))
+    """A report as JSON on stdout: UTF-8, whatever the terminal's encoding is."""
+    text = json.dumps(report, indent=2, ensure_ascii=False)
+    click.echo(text.encode("utf-8", "backslashreplace"))
 
 
 @contextmanager

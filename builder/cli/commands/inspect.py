@@ -30,7 +30,7 @@ def command(folder: Path, image: str, env_file: bool, as_json: bool) -> None:  #
         found = find(image, engine=wiring.engine())
     if env_file:
         for name, value in profile(found):
-            click.echo(f"{name}={value}")
+            click.echo(f"{name}={value}".encode())  # for a file: UTF-8
         return
     if as_json:
         emit(asdict(found))
