@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Protocol
 
+from builder.errors import SourceError
 from builder.model.merges import CommitRange, FileChange, Merged
 from builder.model.values import (
     BuildRequest,
@@ -26,6 +27,12 @@ Say = Callable[[str], None]
 """Tells the person at the terminal, in one short line, what is going on right now."""
 
 
+class RefGone(SourceError):
+    """The server answers, and has no such ref."""
+
+    code = "source-unavailable"
+
+
 class GitStore(Protocol):
     """One bare repository for the objects of all sources."""
 
@@ -40,7 +47,10 @@ class GitStore(Protocol):
         """
 
     def resolve(self, urls: Sequence[str], ref: str) -> str:
-        """The commit that a remote ref names now (an annotated tag is peeled)."""
+        """The commit that a remote ref names now (an annotated tag is peeled).
+
+        Raises: SourceUnavailable; RefGone, when every place answers that it has no such ref.
+        """
 
     def commit(self, commit: str) -> CommitInfo: ...
 

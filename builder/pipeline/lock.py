@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from builder.errors import Finding, LaneError, UsageError
+from builder.errors import Finding, LaneError, Place, UsageError
 from builder.index_ports import PackageIndex, Registry
 from builder.model.lane import Dep, Lane, Source
 from builder.model.lock import Lock, LockedImage, LockedPackage, LockedSource
@@ -19,6 +19,7 @@ from builder.steps import bases, delta, identity, resolve, unresolved
 from builder.steps.changes import Changes, collect
 from builder.steps.image import folder_digest
 from builder.steps.lanes import LockMissing, MergeUnfinished, image_folder, read_lane, read_lock
+from builder.steps.placed import placed
 from builder.tools.toml import lock_text, with_commit
 
 S = TypeVar("S", Source, Dep)
@@ -70,6 +71,7 @@ def lock(
                 key: resolve.pin(
                     key, wanted, getattr(old, kind).get(key) if old else None,
                     update=key in moving, store=store, root=project.root,
+                    place=Place(lane.path, key=(kind, key)),
                 )
                 for key, wanted in sorted(entries.items())
             }
@@ -86,6 +88,7 @@ def lock(
             key: resolve.source(
                 pinned, lane.sources[key], lane=lane.path,
                 old=_kept(lane.sources[key], old, key, moving),
+                former=old.sources.get(key) if old else None,
                 reachable_from=followed.refs["sources", key],
                 project=project, store=store, files=files, say=line.say,
             )
@@ -170,12 +173,13 @@ def _packages(
         request = wanted.requirement if kind == "python" else wanted.package
         say(request)
         former = getattr(old, kind).get(key) if old else None
-        found[key] = resolve.package(
-            wanted, request,
-            former if resolve.keeps(wanted, former, update=key in moving) else None,
-            platforms=platforms, index=index, files=files,
-            exact=lambda name, version: f"{name}{equals}{version}",
-        )  # fmt: skip
+        with placed(key, Place(lane.path, key=(kind, key))):
+            found[key] = resolve.package(
+                wanted, request,
+                former if resolve.keeps(wanted, former, update=key in moving) else None,
+                platforms=platforms, index=index, files=files,
+                exact=lambda name, version: f"{name}{equals}{version}",
+            )  # fmt: skip
     if twice := resolve.twice(found, lane, kind):
         raise LaneError.of(twice)
     return found

@@ -12,6 +12,7 @@ from builder.index_ports import PackageIndex
 from builder.model.lane import Lane
 from builder.model.lock import Lock, LockedFile, LockedPackage
 from builder.ports import Files, Project, Say
+from builder.steps.placed import placed
 
 T = TypeVar("T")
 
@@ -81,7 +82,8 @@ def _bring(
         path = files.path(locked.sha256)
         if path is None:
             say(f"{locked.filename}  {locked.size / 1e6:.1f} MB")
-            path = _download(package, locked, platform, index(), files)
+            with placed(key, Place(lock.path, key=(kind, key))):
+                path = _download(package, locked, platform, index(), files)
         found[locked.filename] = path
     return found
 

@@ -83,7 +83,7 @@ class AptIndex:
             if record is None:
                 raise PackageUnavailable(
                     f"{name} {version} is not in apt's sources (any more)",
-                    hint=again(name),
+                    hint=again(),
                     detail=state.complaint or f"there now: {state.versions(name)}",
                 )
             path = state.download(name, record, into)

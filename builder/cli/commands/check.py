@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -45,6 +46,10 @@ def command(
         )
         for name in lane or lanes.names(project)
     ]  # fmt: skip
+    checked = [
+        replace(each, findings=tuple(found.named(each.lane) for found in each.findings))
+        for each in checked
+    ]
     if as_json:
         emit([_json(each) for each in checked])
     else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,7 +79,7 @@ def _proof(
     proof = verify_lock(name, tools, offline=offline, deep=deep)
     if not proof.findings:
         stamps.keep(name, watch.seen, proof.answer, online=not offline)
-    return proof
+    return replace(proof, findings=tuple(found.named(name) for found in proof.findings))
 
 
 def _text(proofs: list[Proof]) -> None:

@@ -123,7 +123,8 @@ def _verdicts(need: _Needs, facts: LaneFacts, told: _Told) -> tuple[Verdict, ...
         return need.gate.judge(Evidence(facts, answers, files, told.image, told.history))
     except CouldNotLook as why:
         seen = f"could not look: {why.why}"
-        return (need.gate.failed(seen, why.hint, detail=why.detail),)
+        hint = why.hint.replace("LANE", facts.lane or "LANE")
+        return (need.gate.failed(seen, hint, detail=why.detail),)
 
 
 def _ask(
