@@ -9,6 +9,7 @@ from typing import Any
 
 from builder.cli.text import clean, one_line
 from builder.errors import Finding, ImgbuildError, Place
+from builder.model.counts import plural
 from builder.model.locate import line_of
 from builder.model.schema import dotted
 
@@ -34,7 +35,7 @@ def lines(findings: Iterable[Finding]) -> Iterator[str]:
             yield f"  hint: {clean(first)}"
             yield from (f"        {clean(line)}" for line in rest)
     if len(every) > _SHOWN:
-        yield f"… and {len(every) - _SHOWN} more findings; --json shows all"
+        yield f"… and {plural(len(every) - _SHOWN, 'more finding')}; --json shows all"
 
 
 def where(place: Place) -> str:

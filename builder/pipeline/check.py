@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from builder.errors import Finding, ImgbuildError, LaneError
+from builder.model.counts import plural
 from builder.model.lock import Lock
 from builder.model.values import CommitInfo, PatchedSource
 from builder.pipeline.prove import prove
@@ -78,7 +79,7 @@ def check(
     with timeline.stage("preflight") as line:
         before(report, read, lock, patched, platform, project=project, store=store, files=files)
         unchecked += _bases_unknown(read, lock, platform, project, files)
-        line.done(f"{report.checks} checks")
+        line.done(plural(report.checks, "check"))
     errors = [f for f in report.findings if f.level == "error"]
     findings = (*errors, *report.warnings)
     unchecked.append(_NO_ENGINE)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from builder.errors import Finding, LaneError, Place, UsageError
 from builder.index_ports import PackageIndex, Registry
+from builder.model.counts import plural
 from builder.model.lane import Dep, Lane, Source
 from builder.model.lock import Lock, LockedImage, LockedPackage, LockedSource
 from builder.model.schema import dotted, plain
@@ -79,7 +80,7 @@ def lock(
         }  # fmt: skip
         lane = _moved(lane, pins, moving)
         followed = follow(lane, old, pins, moving, store=store, say=line.say)
-        line.done(f"{sum(map(len, pins.values()))} commits")
+        line.done(plural(sum(map(len, pins.values())), "commit"))
     with progress.stage("fetch") as line:
         fetched = store.fetch([p for k in pins.values() for p in k.values()], say=line.say)
         line.done(fetch_summary(fetched))
@@ -130,7 +131,9 @@ def fetch_summary(fetched: tuple[Any, ...]) -> str:
     new = [f for f in fetched if f.url is not None]
     if not new:
         return "nothing new"
-    return f"{len(new)} of {len(fetched)} commits, {sum(f.size for f in new) / 1e6:.1f} MB"
+    return (
+        f"{len(new)} of {plural(len(fetched), 'commit')}, {sum(f.size for f in new) / 1e6:.1f} MB"
+    )
 
 
 def _moving(lane: Lane, update: frozenset[str] | None) -> frozenset[str]:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from builder.errors import Finding, SourceError
+from builder.model.counts import plural
 from builder.model.lock import PatchState
 from builder.model.values import CommitInfo, PatchFile
 from builder.pipeline.patch_subject import Subject, subjects
@@ -58,7 +59,7 @@ def check(
             for one in _checked(subject, store, line.say)
         ]  # fmt: skip
         bad = sum(one.state is None for one in found)
-        line.done(f"{len(found)} patches, {bad} of them fail" if bad else f"{len(found)} patches")
+        line.done(plural(len(found), "patch") + (f", {bad} of them failed" if bad else ""))
     return tuple(found)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from builder.errors import Finding, ImgbuildError, Place
+from builder.model.counts import plural
 from builder.model.lane import Lane
 from builder.model.lock import Lock, LockedDep, LockedSource
 from builder.model.merges import ComposedTree
@@ -40,7 +41,9 @@ def prove(
     )
     with timeline.stage("verify") as line:
         verified = _verify(lock, store, files, line.say)
-        line.done(f"{_trees(lock)} trees match the lock")
+        line.done(
+            f"{plural(n := _trees(lock), 'tree')} {'matches' if n == 1 else 'match'} the lock"
+        )
     composed: Mapping[str, ComposedTree] = {}
     if any(source.compose for source in lock.sources.values()):
         with timeline.stage("compose") as line:
@@ -53,7 +56,7 @@ def prove(
     if lane.dep_sets:
         with timeline.stage("deps") as line:
             count = deps_check.check(lane, lock, patched, store=store)
-            line.done(f"{len(lock.deps)} deps, {count} derived")
+            line.done(f"{plural(len(lock.deps), 'dep')}, {count} derived")
     else:
         deps_check.check(lane, lock, patched, store=store)
     return patched
@@ -88,7 +91,7 @@ def fetch_all(
             line.done(fetch_summary(fetched))
         else:
             missing = sum(not store.has(pin.commit) for pin in wanted)
-            line.done(f"offline: {missing} of {len(wanted)} commits are not here")
+            line.done(f"offline: of {plural(len(wanted), 'commit')}, {missing} not here")
 
 
 def _verify(lock: Lock, store: GitStore, files: Files, say: Say) -> Mapping[str, VerifiedSource]:

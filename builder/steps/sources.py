@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from builder.errors import Finding, Place, SourceError
+from builder.model.counts import plural
 from builder.model.lane import Dep, Lane, Source
 from builder.model.lock import Lock, LockedDep, LockedSource, LockedSubmodule
 from builder.model.values import GitPin, SourceTree, VerifiedSource
@@ -92,7 +93,7 @@ def verify(
     if wrong:
         raise _CLASSES[wrong[0].code].of(wrong)
     if left := staging.left_out(source, store=store):
-        say(f"{name}: {len(left)} macOS files (._*, .DS_Store) are left out")
+        say(f"{name}: {plural(len(left), 'macOS file')} (._*, .DS_Store) left out")
     return VerifiedSource(source)
 
 

@@ -103,6 +103,8 @@ def _beside(target: Path, data: bytes) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         beside.write_bytes(data)
         yield beside
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(target)) from error
     finally:
         beside.unlink(missing_ok=True)
         for folder in new:
@@ -118,6 +120,6 @@ def _entry(path: Path, top: Path) -> tuple[str, bool]:
     if path.is_symlink() or not path.is_file():
         raise LaneError(
             f"{path.name} is no regular file", place=Place(path),
-            hint="an image folder holds regular files only: put the file itself here",
+            hint="no link is followed: put the file itself here, or move away what is there",
         )  # fmt: skip
     return path.relative_to(top).as_posix(), bool(path.stat().st_mode & 0o100)

@@ -15,6 +15,7 @@ import click
 
 from builder.cli import wiring
 from builder.cli.options import emit, json_option
+from builder.model.counts import plural
 from builder.pipeline.proof import Proof
 
 if TYPE_CHECKING:
@@ -97,9 +98,8 @@ def _text(proofs: list[Proof]) -> None:
             click.echo(f"{proof.lane}: the lock holds, build {proof.build_id[:12]}{since}")
     for proof in proofs:
         if proof.findings:
-            count = len(proof.findings)
-            word = "finding" if count == 1 else "findings"
-            click.echo(f"{proof.lane}: {count} {word}, exit {proof.exit_code}")
+            count = plural(len(proof.findings), "finding")
+            click.echo(f"{proof.lane}: {count}, exit {proof.exit_code}")
     if not proofs:
         click.echo("no lanes: locks/ holds no .toml file")
 
