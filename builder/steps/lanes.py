@@ -124,7 +124,7 @@ def read_lock(lane: Lane, *, project: Project | None = None, whole: bool = True)
     is not `whole` may lack what `imgbuild lock` computes from its other entries.
     """
     path = lane.path.with_suffix(".lock")
-    if project is None and path.exists() and not path.is_file():
+    if path.exists() and not path.is_file():
         raise LockInvalid(
             f"{path.name} is no regular file", place=Place(path),
             hint=f"move away what is there, then: imgbuild lock {lane.name}",

@@ -128,9 +128,10 @@ def test_a_lock_that_is_no_file(project: ProjectFolder, kind: str) -> None:
     path = project.root / "locks/demo.lock"
     path.mkdir() if kind == "folder" else os.mkfifo(path)
     lane = read_lane("demo", project=project).lane
-    with pytest.raises(LockInvalid, match=r"demo\.lock is no regular file") as caught:
-        read_lock(lane)
-    assert "imgbuild lock demo" in caught.value.findings[0].hint
+    for where in (None, project):
+        with pytest.raises(LockInvalid, match=r"demo\.lock is no regular file") as caught:
+            read_lock(lane, project=where)
+        assert "imgbuild lock demo" in caught.value.findings[0].hint
 
 
 def test_a_lock_that_is_a_link(project: ProjectFolder) -> None:
