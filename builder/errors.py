@@ -6,10 +6,13 @@ found together is reported together.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal, Self
+
+_UNKNOWN = re.compile(r"\b(?:LANE|NAME)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,11 @@ class Finding:
     detail: str = ""  # several lines, shown indented
     place: Place | None = None
     level: Literal["error", "warning"] = "error"
+
+    def named(self, lane: str, name: str = "NAME") -> Finding:
+        """With what the hint's writer could not know in place of the words LANE and NAME."""
+        real = {"LANE": lane, "NAME": name}
+        return replace(self, hint=_UNKNOWN.sub(lambda word: real[word[0]], self.hint))
 
 
 class ImgbuildError(Exception):

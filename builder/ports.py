@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Protocol
 
+from builder.errors import SourceError
 from builder.model.merges import CommitRange, FileChange, Merged
 from builder.model.values import (
     BuildRequest,
@@ -26,6 +27,12 @@ Say = Callable[[str], None]
 """Tells the person at the terminal, in one short line, what is going on right now."""
 
 
+class RefGone(SourceError):
+    """The server answers, and has no such ref."""
+
+    code = "source-unavailable"
+
+
 class GitStore(Protocol):
     """One bare repository for the objects of all sources."""
 
@@ -39,7 +46,10 @@ class GitStore(Protocol):
         attempt and its reason, after all pins were tried."""
 
     def resolve(self, urls: Sequence[str], ref: str) -> str:
-        """The commit that a remote ref names now (an annotated tag is peeled)."""
+        """The commit that a remote ref names now (an annotated tag is peeled).
+
+        Raises: SourceUnavailable; RefGone, when every place answers that it has no such ref.
+        """
 
     def commit(self, commit: str) -> CommitInfo: ...
 
@@ -230,6 +240,13 @@ class Project(Protocol):
         Left out: what desktop systems and interpreters drop there (`.DS_Store`, `._*`,
         `__pycache__`). Raises: LaneError for a symlink or what is no regular file.
         """
+
+
+class WorkFolder(Project, Protocol):
+    """A project whose files are changed together."""
+
+    def change(self, files: Mapping[str, bytes | None]) -> None:
+        """Write or remove (None) files below the root: all of them, or none where one fails."""
 
 
 class Records(Protocol):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
 import os
 import signal
 import sys
@@ -88,6 +90,9 @@ def cli(ctx: click.Context, folder: Path) -> None:
 
 def main() -> None:
     """Run the command line; every error ends in one of the documented exit codes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show is written out
+            stream.reconfigure(errors="backslashreplace")
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = cli.main(standalone_mode=False) or 0
@@ -123,10 +128,19 @@ def _show(error: Exception) -> int:
 
 def _refused(error: OSError) -> str:
     """What the system refused: a full disk, a folder that may not be written."""
+    from builder.cli import wiring
     from builder.cli.text import clean
 
     place = f"  --> {error.filename}\n" if error.filename else ""
-    hint = "free space, or name other folders: IMGBUILD_CACHE, IMGBUILD_STATE"
+    at = Path(str(error.filename or wiring.cache())).absolute()
+    if any(at.is_relative_to(own) for own in (wiring.cache(), wiring.state())):
+        hint = "free space, or name other folders: IMGBUILD_CACHE, IMGBUILD_STATE"
+    elif error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = "free space on its disk, then run the same command again"
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        hint = "see who may read and write it (ls -ld), then run the same command again"
+    else:
+        hint = "see what lies there, then run the same command again"
     return f"error[system]: {clean(str(error.strerror))}\n{clean(place)}  hint: {hint}\n"
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 from builder.cli.text import one_line
+from builder.model.counts import plural
 from builder.steps.changes import Changes, SourceChange
 
 
@@ -50,8 +51,8 @@ def _counted(change: SourceChange) -> str:
     if change.count is None:
         return ""
     least = "" if change.complete else "at least "
-    return f", {least}{change.count} commit{'' if change.count == 1 else 's'}"
+    return f", {least}{plural(change.count, 'commit')}"
 
 
 def _files(count: int) -> str:
-    return f"{count} file{'' if count == 1 else 's'}"
+    return plural(count, "file")

@@ -9,6 +9,7 @@ from typing import Any
 
 from builder.cli.text import clean, one_line
 from builder.errors import Finding, ImgbuildError, Place
+from builder.model.counts import plural
 from builder.model.locate import line_of
 from builder.model.schema import dotted
 
@@ -34,7 +35,7 @@ def lines(findings: Iterable[Finding]) -> Iterator[str]:
             yield f"  hint: {clean(first)}"
             yield from (f"        {clean(line)}" for line in rest)
     if len(every) > _SHOWN:
-        yield f"… and {len(every) - _SHOWN} more findings; --json shows all"
+        yield f"… and {plural(len(every) - _SHOWN, 'more finding')}; --json shows all"
 
 
 def where(place: Place) -> str:
@@ -80,7 +81,7 @@ def annotation(found: Finding) -> str:
     """A GitHub workflow command that puts the finding on its line."""
     place = found.place
     line = line_at(place) if place else None
-    parts = [f"file={_escaped(_near(place.file), property_=True)}"] if place else []
+    parts = [f"file={_escaped(_in_workspace(place.file), property_=True)}"] if place else []
     parts += [f"line={line}"] if line else []
     parts += [f"title={_escaped(found.code, property_=True)}"]
     text = clean(f"{found.what}\n{found.hint}" if found.hint else found.what)
@@ -95,3 +96,10 @@ def _escaped(text: str, *, property_: bool = False) -> str:
 def _near(path: Path) -> str:
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("../..") else relative
+
+
+def _in_workspace(path: Path) -> str:
+    """A path as GitHub asks for it: from the root of what was checked out."""
+    named = os.environ.get("GITHUB_WORKSPACE")
+    top = Path(named).resolve() if named else None
+    return str(path.relative_to(top)) if top and path.is_relative_to(top) else _near(path)

@@ -42,16 +42,22 @@ def junit_option(function: F) -> F:
 
 
 def emit(report: Any) -> None:
-    """A report as JSON on stdout."""
-    click.echo(clean_json(json.dumps(report, indent=2, ensure_ascii=False)))
+    """A report as JSON on stdout: UTF-8, whatever the terminal's encoding is."""
+    text = clean_json(json.dumps(report, indent=2, ensure_ascii=False))
+    click.echo(text.encode("utf-8", "backslashreplace"))
 
 
 @contextmanager
 def reported(*, as_json: bool) -> Iterator[None]:
-    """With --json an error is a report on stdout too; it still ends the run with its code."""
+    """With --json an error is a report on stdout too; it still ends the run with its code.
+
+    Hints name the lane that the command was given.
+    """
     try:
         yield
     except ImgbuildError as error:
+        if lane := click.get_current_context().params.get("lane"):
+            error.findings = tuple(found.named(lane) for found in error.findings)
         if as_json:
             from builder.cli import findings
 

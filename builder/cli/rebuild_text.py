@@ -131,8 +131,8 @@ def _missing(count: int, missing: tuple[str, ...], what: str) -> str:
 def _downloads(plan: Plan) -> str:
     count, missing = plan.packages
     if not missing:
-        return f"{count} wheels and debs, all here"
-    return f"{len(missing)} of {count} wheels and debs to download, {size(sum(missing.values()))}"
+        return f"wheels and debs: {count}, all here"
+    return f"wheels and debs: {len(missing)} of {count} to download, {size(sum(missing.values()))}"
 
 
 def _no_basis(plan: Plan) -> str:

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 from builder.cli.text import clean, one_line
 from builder.errors import Finding
+from builder.model.counts import plural
 from builder.model.values import Verdict
 from builder.tools.project import replace_file
 
@@ -32,7 +33,7 @@ def table(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 def summary(verdicts: Sequence[Verdict]) -> str:
     failed = sum(not v.passed for v in verdicts)
-    return f"{len(verdicts) - failed} of {len(verdicts)} gates hold"
+    return f"{len(verdicts) - failed} of {plural(len(verdicts), 'gate')} hold"
 
 
 def junit(suite: str, verdicts: Sequence[Verdict], findings: Sequence[Finding] = ()) -> bytes:

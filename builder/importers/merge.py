@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
@@ -9,6 +10,7 @@ from builder.errors import Finding, Place
 from builder.importers.text import ImportInvalid
 from builder.model.foreign import ForeignPatch, Read, SourceClaim
 from builder.model.lane import Pull, Source
+from builder.model.schema import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ def merge(reads: Sequence[Read], urls: Mapping[str, str]) -> Merged:
                 findings.append(_conflict(read, f"base {name}", ref, known[0], known[1]))
         texts.append(claims.description)
     sources = {k: _with_url(k, g, urls) for k, g in sources.items()}
-    findings += _without_url(sources, reads)
+    findings += [*_without_url(sources, reads), *_without_source(sources, urls)]
     if findings:
         raise ImportInvalid.of(findings)
     said = "; ".join(dict.fromkeys(text for text, _ in texts if text))
@@ -117,6 +119,17 @@ def _without_url(sources: Mapping[str, Gathered], reads: Sequence[Read]) -> Iter
                 f"say where it is: --url {name}=https://…",
                 place=Place(files[0]),
             )
+
+
+def _without_source(sources: Mapping[str, Gathered], urls: Mapping[str, str]) -> Iterator[Finding]:
+    for name in sorted(urls.keys() - sources.keys()):
+        near = difflib.get_close_matches(name, sources, n=1)
+        known = f"sources of these files: {', '.join(sorted(sources))}"
+        yield Finding(
+            ImportInvalid.code,
+            f"--url: no file speaks of a source {quoted(name)}",
+            f"did you mean {near[0]}?" if near else known,
+        )
 
 
 def _is_set(name: str, value: object) -> bool:

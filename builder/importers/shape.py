@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar
 
 from builder.errors import Finding, Place
 from builder.importers.text import ImportInvalid, Json
-from builder.model.schema import Check, KeyPath, dotted
+from builder.model.schema import Check, KeyPath, dotted, quoted
 
 N = TypeVar("N", bound="Node")
 
@@ -125,7 +125,7 @@ class Reader:
             value = self._value(args[0], raw, at)
             for check in args[1:]:
                 if isinstance(check, Check) and isinstance(raw, str) and not check.holds(raw):
-                    self.report(at, f"must be {check.says}, not {_shown(raw)}")
+                    self.report(at, f"must be {check.says}, not {quoted(raw)}")
             return value
         if origin in (typing.Union, types.UnionType):
             return self._value(next(a for a in args if a is not type(None)), raw, at)
@@ -194,9 +194,4 @@ def _near(name: str, raw: Mapping[str, object]) -> str:
 def _named(raw: object) -> str:
     if isinstance(raw, Mapping):
         return "an object"
-    return "a list" if isinstance(raw, list) else _shown(raw)
-
-
-def _shown(raw: object) -> str:
-    text = repr(raw)
-    return text if len(text) <= 80 else f"{text[:77]}…"
+    return "a list" if isinstance(raw, list) else quoted(raw)

@@ -9,6 +9,7 @@ from builder.importers import source_keys
 from builder.importers.moving import ExportImpossible
 from builder.importers.naming import KNOWN_REPOSITORIES
 from builder.importers.source_checks import FINGERPRINT, fingerprint, version_commit
+from builder.model.counts import plural
 from builder.model.lane import Source
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def _move(lock: SourceLock, name: str, table: Source, values: dict[str, str]) ->
     """Change the values of one component in place; yields what was left out."""
     if table.compose:
         raise ExportImpossible(
-            f"{name} is composed of {len(table.compose)} pull requests: a source-lock names "
-            "the one commit that holds them",
+            f"{name} is composed of {plural(len(table.compose), 'pull request')}: a source-lock "
+            "names the one commit that holds them",
             hint="push the composed commit, and name it in the lane",
         )
     if table.patches and f"{name}.patch.sha256" not in values:

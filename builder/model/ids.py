@@ -6,7 +6,7 @@ import re
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from builder.model.schema import Check
+from builder.model.schema import Check, without_secrets
 
 _OBJECT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SHA256 = re.compile(r"sha256:[0-9a-f]{64}")
@@ -67,8 +67,8 @@ def is_local_url(url: str) -> bool:
 
 
 def is_url(text: str) -> bool:
-    """https, ssh (also as user@host:path) or a local path; no userinfo that holds a secret."""
-    if len(text) > MAX_URL or _CONTROL.search(text) or " " in text or "\\" in text:
+    """https, ssh (also as user@host:path) or a local path; nowhere in it is room for a secret."""
+    if len(text) > MAX_URL or _CONTROL.search(text) or any(sign in text for sign in " \\?#"):
         return False
     if is_local_url(text) or _SCP.fullmatch(text):
         return "::" not in text
@@ -90,7 +90,7 @@ def redacted(text: str) -> str:
 
 def shown_url(url: str) -> str:
     """A URL from outside, fit to show: no secret in it, and not longer than a line."""
-    plain = redacted(url)
+    plain = without_secrets(url)
     return plain if len(plain) <= 200 else f"{plain[:199]}…"
 
 
@@ -129,7 +129,7 @@ Url = Annotated[
     str,
     Check(
         is_url,
-        "an https or ssh URL or a local path, without a password or token in it "
-        "(git's credential helpers hold those)",
+        "an https or ssh URL or a local path, without '?' and '#' and without a password or "
+        "token in it (git's credential helpers hold those)",
     ),
 ]

@@ -23,6 +23,7 @@ from builder.errors import Finding, Place
 T = TypeVar("T")
 KeyPath = tuple[str | int, ...]
 _USERINFO = re.compile(r"://[^/\s@]+@")
+_QUERY = re.compile(r"([/:][^?#\s]*[?#])[^'\"\s]+")
 RawTable = Mapping[str, object]
 
 
@@ -108,7 +109,7 @@ class Reader:
         if len(self.findings) == before:
             for check in args[1:]:
                 if isinstance(check, Check) and not check.holds(typing.cast("str", value)):
-                    self.report(at, f"must be {check.says}, not {_quoted(value)}")
+                    self.report(at, f"must be {check.says}, not {quoted(value)}")
         return value
 
     def _union(self, options: list[Any], raw: object, at: KeyPath) -> object:
@@ -236,6 +237,12 @@ def _named(raw: object) -> str:
     return f"{raw!r}"
 
 
-def _quoted(value: object) -> str:
-    text = _USERINFO.sub("://…@", repr(value))  # a token in a URL is refused, and not repeated
+def without_secrets(url: str) -> str:
+    """Text around a URL without what may be a secret in it: userinfo, query, fragment."""
+    return _QUERY.sub(r"\1…", _USERINFO.sub("://…@", url))
+
+
+def quoted(value: object) -> str:
+    """A refused value as a message shows it: a secret that a URL holds is not repeated."""
+    text = without_secrets(repr(value))
     return text if len(text) <= 80 else f"{text[:77]}…"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from builder.errors import Place
 from builder.model.lock import PatchState
 from builder.model.patch_sets import PatchOptions, TextEdit
 
@@ -26,6 +27,17 @@ class GitPin:
     urls: tuple[str, ...]  # the lane's url first, then mirrors
     commit: str
     ref: str | None = None  # the declared ref, for servers that refuse bare commit ids
+    place: Place | None = field(default=None, compare=False)  # its table, for messages
+
+    @property
+    def entry(self) -> str:
+        """What `imgbuild lock --update` calls it."""
+        return str(self.place.key[1]) if self.place else self.name.partition("/")[0]
+
+    @property
+    def is_submodule(self) -> bool:
+        inside = self.name.partition("/")[2]
+        return bool(inside) and not inside.startswith("pull/") and inside != "merge base"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from builder.index_ports import PackageIndex
+from builder.model.counts import plural
 from builder.model.nodes import Hooks
 from builder.model.values import Record, Verdict
 from builder.pipeline.build_hooks import hooked
@@ -73,7 +74,7 @@ def build(
                 project=project, store=store, files=files, engine=engine,
             )  # fmt: skip
             preflight.machine(report, lane, lock, about, platform, free_bytes=free)
-            line.done(f"{report.settle()} checks")
+            line.done(plural(report.settle(), "check"))
         for warning in report.warnings:
             progress.note(f"warning[{warning.code}]: {warning.what}")
 

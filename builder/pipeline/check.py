@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from builder.errors import Finding, ImgbuildError, LaneError
+from builder.model.counts import plural
 from builder.model.lock import Lock
 from builder.model.values import CommitInfo, EngineInfo, PatchedSource
 from builder.pipeline.prove import prove
@@ -97,7 +98,7 @@ def check(
             preflight.machine(report, read.lane, lock, about, platform, free_bytes=free)
         unchecked += [f"{_NO_ENGINE} ({why})"] if why else []
         bad = any(found.level == "error" for found in report.findings[proven:])
-        line.done(f"{report.checks} checks", good=not bad)
+        line.done(plural(report.checks, "check"), good=not bad)
     errors = [f for f in report.findings if f.level == "error"]
     findings = (*errors, *report.warnings)
     return Checked(name, build_id, report.checks, findings, report.exit_code, tuple(unchecked))

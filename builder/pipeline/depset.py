@@ -60,6 +60,7 @@ def lock_deps(
             key: deps.pin(
                 fetch, wanted, former.get(key),
                 update=name in moving, store=store, root=project.root,
+                place=Place(lane.path, key=("deps", name)),
             )
             for key, fetch in further.items()
         }  # fmt: skip

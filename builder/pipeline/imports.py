@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,12 +15,18 @@ from builder.importers.draft import Wanted, draft, patch_set
 from builder.importers.merge import Merged, merge
 from builder.importers.text import ImportInvalid
 from builder.model.foreign import ForeignPatch, Read
-from builder.model.ids import is_relative_path
+from builder.model.ids import is_name
 from builder.model.lane import Lane
-from builder.ports import Project
-from builder.steps.lanes import read_lane
+from builder.model.schema import KeyPath
+from builder.ports import Project, WorkFolder
+from builder.steps.lanes import LaneInvalid, names, read_lane
 from builder.steps.unresolved import unresolved
 from builder.tools.lane_text import lane_text
+
+_OPTIONS: Mapping[str | int, str] = {
+    "image": "--image", "platforms": "--platform", "build": "--cuda-arch-list",
+    "repository": "--lane",
+}  # fmt: skip
 
 
 class LaneExists(LaneError):
@@ -33,6 +40,7 @@ class ImportReport:
     lane: str
     formats: Mapping[str, str]  # file -> format
     written: tuple[str, ...]  # below the project, sorted
+    removed: tuple[str, ...]  # copies that only the replaced lane referred to
     diff: str  # of a lane that was there before
     kept: Mapping[str, tuple[str, ...]]  # file -> keys that only its kept copy holds
     warnings: tuple[Finding, ...]
@@ -45,17 +53,18 @@ def import_locks(
     urls: Mapping[str, str],
     *,
     force: bool,
-    project: Project,
+    project: WorkFolder,
     beside: Callable[[Path], bytes | None],
 ) -> ImportReport:
     """Write a lane from foreign files, and keep them beside it.
 
     `beside` reads a patch that a file names, relative to that file. Raises: ImportInvalid with
-    every finding of every file; LaneExists when another lane of that name is there and `force`
-    is not set. Nothing is written then.
+    every finding of every file; LaneInvalid for what the options say; LaneExists when another
+    lane of that name is there and `force` is not set. Nothing is written then.
     """
-    if not is_relative_path(wanted.name) or "/" in wanted.name:
-        raise UsageError(f"{wanted.name!r} is no name for a lane")
+    if not is_name(wanted.name):
+        hint = "a-z, 0-9, '.', '_' and '-', beginning with a letter or a digit"
+        raise UsageError(f"--lane: {wanted.name!r} is no name for a lane", hint=hint)
     reads = _read(files)
     merged = merge(reads, urls)
     made = draft(merged, reads, wanted)
@@ -68,25 +77,83 @@ def import_locks(
             f"{path} is there and differs", detail=diff, place=Place(project.root / path),
             hint="another --lane, or --force to write it anew as the diff shows",
         )  # fmt: skip
-    changed = _write({path: text.encode(), **made.kept, **patches}, project)
-    lane = read_lane(wanted.name, project=project).lane
+    wholes = {**made.kept, **patches, path: text.encode()}
+    ahead = _Ahead(project, wholes)
+    lane = _read_back(wanted.name, ahead)
+    open_ = (*_patches_missing(merged, lane, ahead), *unresolved(lane, project=ahead))
+    changed = sorted(p for p, data in wholes.items() if project.read(p) != data)
+    removed = _left_over(wanted.name, made.kept, project) if diff else ()
+    project.change({p: wholes[p] for p in changed} | dict.fromkeys(removed))
     return ImportReport(
         wanted.name,
         {read.label: read.format for read in reads},
-        changed,
+        tuple(changed),
+        tuple(removed),
         diff,
         {read.label: read.document.claims().information for read in reads},
         tuple(warning for read in reads for warning in read.warnings),
-        (*_patches_missing(merged, lane, project), *unresolved(lane, project=project)),
+        open_,
     )
 
 
-def _write(files: Mapping[str, bytes], project: Project) -> tuple[str, ...]:
-    """Write what is not there as it should be; the paths of that."""
-    changed = tuple(path for path in sorted(files) if project.read(path) != files[path])
-    for path in changed:
-        project.write(path, files[path])
-    return changed
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """The project as it will be, to be looked at before anything of it is written."""
+
+    project: Project
+    written: Mapping[str, bytes]
+
+    @property
+    def root(self) -> Path:
+        return self.project.root
+
+    def read(self, path: str) -> bytes | None:
+        return self.written.get(path, self.project.read(path))
+
+    def write(self, path: str, data: bytes) -> None:
+        raise AssertionError(f"nothing is written yet: {path}, {len(data)} bytes")
+
+    def files(self, folder: str) -> tuple[tuple[str, bool], ...] | None:
+        inside = [p[len(folder) + 1 :] for p in self.written if p.startswith(f"{folder}/")]
+        there = self.project.files(folder)
+        if there is None and not inside:
+            return None
+        return tuple(sorted({**dict.fromkeys(inside, False), **dict(there or ())}.items()))
+
+
+def _read_back(name: str, ahead: _Ahead) -> Lane:
+    """The lane as a build would read it; a finding in it names the option that it comes from.
+
+    Raises: LaneInvalid.
+    """
+    try:
+        return read_lane(name, project=ahead).lane
+    except LaneInvalid as invalid:
+        lane = ahead.root / "locks" / f"{name}.toml"
+        raise LaneInvalid.of(
+            replace(found, hint=f"correct {_option(found.place.key)}", place=None)
+            if found.place and found.place.file == lane else found
+            for found in invalid.findings
+        ) from invalid  # fmt: skip
+
+
+def _option(key: KeyPath) -> str:
+    if key[0] == "sources" and key[2:] == ("url",):
+        return f"--url {key[1]}=…"
+    return _OPTIONS.get(key[0], "the imported file")
+
+
+def _left_over(name: str, kept: Mapping[str, bytes], project: Project) -> list[str]:
+    """The copies that the lane of that name kept and no lane will refer to."""
+    others = [project.read(f"locks/{o}.toml") or b"" for o in names(project) if o != name]
+    with contextlib.suppress(LaneError):
+        former = [f"locks/{i.file}" for i in read_lane(name, project=project).lane.imported]
+        return [
+            path for path in former
+            if path.startswith(f"locks/imported/{name}/") and path not in kept
+            and not any(path.removeprefix("locks/").encode() in text for text in others)
+        ]  # fmt: skip
+    return []
 
 
 def _read(files: Mapping[Path, bytes]) -> Sequence[Read]:

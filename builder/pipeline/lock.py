@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from builder.errors import Finding, LaneError, Place, UsageError
 from builder.index_ports import PackageIndex, Registry
+from builder.model.counts import plural
 from builder.model.lane import Dep, Lane, Source
 from builder.model.lock import Lock, LockedDep, LockedImage, LockedPackage, LockedSource
 from builder.model.schema import dotted, plain
@@ -19,6 +20,7 @@ from builder.steps import bases, delta, identity, resolve, unresolved
 from builder.steps.changes import Changes, collect
 from builder.steps.image import folder_digest
 from builder.steps.lanes import LockMissing, image_folder, read_lane, read_lock
+from builder.steps.placed import placed
 from builder.tools.toml import lock_text, with_commit
 
 S = TypeVar("S", Source, Dep)
@@ -70,6 +72,7 @@ def lock(
                 key: resolve.pin(
                     key, wanted, getattr(old, kind).get(key) if old else None,
                     update=key in moving, store=store, root=project.root,
+                    place=Place(lane.path, key=(kind, key)),
                 )
                 for key, wanted in sorted(entries.items())
             }
@@ -77,7 +80,7 @@ def lock(
         }  # fmt: skip
         lane = _moved(lane, pins, moving)
         followed = follow(lane, old, pins, moving, store=store, say=line.say)
-        line.done(f"{sum(map(len, pins.values()))} commits")
+        line.done(plural(sum(map(len, pins.values())), "commit"))
     with progress.stage("fetch") as line:
         fetched = store.fetch([p for k in pins.values() for p in k.values()], say=line.say)
         line.done(fetch_summary(fetched))
@@ -86,6 +89,7 @@ def lock(
             key: resolve.source(
                 pinned, lane.sources[key], lane=lane.path,
                 old=_kept(lane.sources[key], old, key, moving),
+                former=old.sources.get(key) if old else None,
                 reachable_from=followed.refs["sources", key],
                 project=project, store=store, files=files, say=line.say,
             )
@@ -129,7 +133,9 @@ def fetch_summary(fetched: tuple[Any, ...]) -> str:
     new = [f for f in fetched if f.url is not None]
     if not new:
         return "nothing new"
-    return f"{len(new)} of {len(fetched)} commits, {sum(f.size for f in new) / 1e6:.1f} MB"
+    return (
+        f"{len(new)} of {plural(len(fetched), 'commit')}, {sum(f.size for f in new) / 1e6:.1f} MB"
+    )
 
 
 def _moving(lane: Lane, update: frozenset[str] | None) -> frozenset[str]:
@@ -168,12 +174,13 @@ def _packages(
         request = wanted.requirement if kind == "python" else wanted.package
         say(request)
         former = getattr(old, kind).get(key) if old else None
-        found[key] = resolve.package(
-            wanted, request,
-            former if resolve.keeps(wanted, former, update=key in moving) else None,
-            platforms=platforms, index=index, files=files,
-            exact=lambda name, version: f"{name}{equals}{version}",
-        )  # fmt: skip
+        with placed(key, Place(lane.path, key=(kind, key))):
+            found[key] = resolve.package(
+                wanted, request,
+                former if resolve.keeps(wanted, former, update=key in moving) else None,
+                platforms=platforms, index=index, files=files,
+                exact=lambda name, version: f"{name}{equals}{version}",
+            )  # fmt: skip
     return found
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from builder.errors import Finding, ImgbuildError, Place
+from builder.model import toml_text
+from builder.model.toml_text import TomlInvalid
 from builder.steps import lockmerge
 from builder.steps.lanes import lock_of
 from builder.steps.lockmerge import Conflict, Merged
@@ -115,8 +116,8 @@ def _unreadable(error: ImgbuildError, lane: str, place: Place) -> Iterator[Findi
 def _table(text: bytes) -> Mapping[str, Any]:
     """The table of a lock; of a base that is no TOML, as when both sides are new, an empty one."""
     try:
-        return tomllib.loads(text.decode("utf-8").replace("\r\n", "\n"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
+        return toml_text.parse(text)
+    except TomlInvalid:
         return {}
 
 

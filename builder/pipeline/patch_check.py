@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from builder.errors import Finding, SourceError
+from builder.model.counts import plural
 from builder.model.lock import PatchState
 from builder.model.values import CommitInfo, PatchFile
 from builder.pipeline.patch_subject import Subject, subjects
@@ -61,7 +62,7 @@ def check(
         untried = sum(one.state is None for one in found) - bad
         counts = [(bad, "failed"), (untried, "not tried")]
         said = ", ".join(f"{count} {word}" for count, word in counts if count)
-        line.done(f"{len(found)} patches" + (f", {said}" if said else ""), good=not bad)
+        line.done(plural(len(found), "patch") + (f", {said}" if said else ""), good=not bad)
     return tuple(found)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from builder.errors import ImgbuildError, SourceError, UsageError
+from builder.model.counts import plural
 from builder.pipeline.patch_subject import subjects
 from builder.pipeline.timeline import Timeline
 from builder.ports import Engine, Files, GitStore, Progress, Project
@@ -55,7 +56,7 @@ def extract(
     timeline, manifest = Timeline(progress), manifest.strip("/")
     with timeline.stage("image") as line:
         listed, held = _baked(image, manifest, engine)
-        line.done(f"{len(listed)} files")
+        line.done(plural(len(listed), "file"))
     with timeline.stage("compare") as line:
         (subject,) = subjects(
             lane, source, project=project, store=store, files=files, say=line.say

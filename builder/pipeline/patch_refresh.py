@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from builder.model.counts import plural
 from builder.pipeline.patch_subject import former_tree, subjects
 from builder.pipeline.timeline import Timeline
 from builder.ports import Files, GitStore, Progress, Project
@@ -38,7 +39,7 @@ def refresh(
                 if one.patch.strip != 1:
                     _without_strip(one.patch.path, project)
         count = sum(one.data is not None for one in found)
-        said = f"{count} of {len(found)} patches rewritten for {subject.pinned.commit:.12}"
+        said = f"{count} of {plural(len(found), 'patch')} rewritten for {subject.pinned.commit:.12}"
         line.done(said, good=not any(one.outcome == "conflict" for one in found))
     return found
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from builder.errors import ImgbuildError, UsageError
+from builder.errors import ImgbuildError, Place, UsageError
 from builder.model.lane import Lane, Source
 from builder.model.lock import LockedSource
 from builder.model.values import GitPin, PatchFile, SourceTree
@@ -61,12 +61,16 @@ def subjects(
         if name != only and (only is not None or not wanted.patches):
             continue
         old = locked.sources.get(name) if locked else None
-        pinned = resolve.pin(name, wanted, old, update=update, store=store, root=project.root)
+        place = Place(lane.path, key=("sources", name))
+        pinned = resolve.pin(
+            name, wanted, old, update=update, store=store, root=project.root, place=place
+        )
         store.fetch([pinned], say=say)
         kept = old if resolve.keeps(wanted, old, update=update) else None
         composed = replay.composed(
-            pinned, wanted, kept, lane=lane.path, project=project, store=store, files=files, say=say
-        )
+            pinned, wanted, kept, old,
+            lane=lane.path, project=project, store=store, files=files, say=say,
+        )  # fmt: skip
         subs = {path: sub.tree for path, sub in old.submodules.items()} if old else {}
         found = patches.read_sets(wanted.patches, project=project)
         tree = SourceTree(name, composed.tree, subs)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from builder.errors import Finding, ImgbuildError, Place
+from builder.model.counts import plural
 from builder.model.lane import Lane
 from builder.model.lock import Lock, LockedDep, LockedSource
 from builder.model.merges import ComposedTree
@@ -13,7 +14,7 @@ from builder.model.values import PatchedSource, VerifiedSource
 from builder.pipeline.lock import fetch_summary
 from builder.pipeline.timeline import Timeline
 from builder.ports import Files, GitStore, Project, Say
-from builder.steps import deps_check, identity, patches, replay, sources
+from builder.steps import deps_check, patches, replay, sources
 from builder.steps.drift import LockOutdated, drift
 from builder.steps.sources import pins, verify
 
@@ -44,7 +45,9 @@ def prove(
         absent = sources.not_here(lock, store=store) if offline else ()
         verified = _verify(lock, absent, store, files, line.say)
         left = f", {len(absent)} not here" if absent else ""
-        line.done(f"{identity.plural(_trees(lock, absent), 'tree')} match the lock{left}")
+        count = _trees(lock, absent)
+        match = "matches" if count == 1 else "match"
+        line.done(f"{plural(count, 'tree')} {match} the lock{left}")
     composed: Mapping[str, ComposedTree] = {}
     if any(lock.sources[name].compose for name in verified):
         with timeline.stage("compose") as line:
@@ -57,7 +60,7 @@ def prove(
     if lane.dep_sets:
         with timeline.stage("deps") as line:
             count = deps_check.check(lane, lock, patched, store=store)
-            line.done(f"{len(lock.deps)} deps, {count} derived")
+            line.done(f"{plural(len(lock.deps), 'dep')}, {count} derived")
     else:
         deps_check.check(lane, lock, patched, store=store)
     return patched
@@ -92,7 +95,7 @@ def fetch_all(
             line.done(fetch_summary(fetched))
         else:
             missing = sum(not store.has(pin.commit) for pin in wanted)
-            line.done(f"offline: {missing} of {len(wanted)} commits are not here")
+            line.done(f"offline: of {plural(len(wanted), 'commit')}, {missing} not here")
 
 
 def _verify(

@@ -10,6 +10,7 @@ from typing import Any
 
 from builder.errors import ImgbuildError, SourceError
 from builder.index_ports import Registry, WheelIndex
+from builder.model.counts import plural
 from builder.model.lock import Lock, LockedDep, LockedSource
 from builder.model.values import PatchedSource, SourceTree
 from builder.pipeline.proof import Proof
@@ -100,7 +101,7 @@ def _prove(
     with timeline.stage("preflight") as line:
         report = preflight.Preflight()
         preflight.sources(report, lane, read.declared, patched, store=store)
-        line.done(f"{report.settle()} checks")
+        line.done(plural(report.settle(), "check"))
     yield from _by_delta(patched)
     for key in sources.not_here(lock, store=store) if offline else ():
         yield f"{key}: its commits are not on this machine: imgbuild fetch {lane.name}"
@@ -111,12 +112,12 @@ def _ask(lock: Lock, tools: Tools, timeline: Timeline, *, offline: bool) -> Aske
     """What registries and indexes say of the lock."""
     count = len(lock.python) + sum(base.ref is not None for base in lock.base.values())
     if offline:
-        left = (f"{count} bases and wheels were not looked up (--offline)",) if count else ()
+        left = (f"bases and wheels: {count} not looked up (--offline)",) if count else ()
         return Asked((), left)
     with timeline.stage("online") as line:
         found = online.ask(lock, registry=tools.registry, wheels=tools.wheels, say=line.say)
         unasked = f", {len(found.unchecked)} not checked" if found.unchecked else ""
-        line.done(f"{count} bases and wheels looked up{unasked}", good=not found.findings)
+        line.done(f"bases and wheels: {count} looked up{unasked}", good=not found.findings)
     return found
 
 

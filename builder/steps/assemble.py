@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from builder.errors import Place, SourceError
+from builder.model.counts import plural
 from builder.model.lane import Lane
 from builder.model.lock import Lock
 from builder.model.schema import KeyPath
@@ -85,7 +86,7 @@ def summary(staged: Mapping[str, Archive]) -> str:
     """One line: `2 of 6 archives new, 3.1 MB`."""
     size = sum(archive.size for archive in staged.values()) / 1e6
     new = sum(archive.new for archive in staged.values())
-    word = f"{new} of {len(staged)} archives new" if new else f"{len(staged)} archives, none new"
+    word = plural(len(staged), "archive") + f", {new or 'none'} new"
     return f"{word}, {size:.1f} MB"
 
 

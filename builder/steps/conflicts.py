@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from builder.errors import Finding, PatchError, Place
+from builder.model.counts import plural
 from builder.model.merges import MergeConflict
 
 _HUNKS = 3  # of a file
@@ -73,7 +74,7 @@ def _detail(found: Sequence[MergeConflict]) -> Iterator[str]:
             yield from _side("- composed", hunk.ours)
             yield from _side("+ pull request", hunk.theirs)
         if len(shown) > _HUNKS:
-            yield f"… {len(shown) - _HUNKS} more conflicts in {_shown(conflict.path)}"
+            yield f"… {plural(len(shown) - _HUNKS, 'more conflict')} in {_shown(conflict.path)}"
     if len(found) > _FILES:
         yield f"… {len(found) - _FILES} more"
 
@@ -82,7 +83,7 @@ def _side(title: str, lines: Sequence[str]) -> Iterator[str]:
     yield f"  {title}:" if lines else f"  {title}: (nothing)"
     yield from (f"    {_shown(line)[:120]}" for line in lines[:_LINES])
     if len(lines) > _LINES:
-        yield f"    … {len(lines) - _LINES} more lines"
+        yield f"    … {plural(len(lines) - _LINES, 'more line')}"
 
 
 def _hint(pull: int, before: Sequence[int]) -> str:

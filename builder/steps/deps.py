@@ -21,6 +21,7 @@ from builder.model.values import GitPin
 from builder.ports import Files, GitStore, Project, Say
 from builder.steps import cmake, identity, resolve, trees
 from builder.steps.cmake import Fetch
+from builder.steps.placed import placed
 from builder.steps.submodules import absolute
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -68,17 +69,19 @@ def pin(
     update: bool,
     store: GitStore,
     root: Path,
+    place: Place | None = None,
 ) -> GitPin:
     """The commit of a fetch: its own, the older lock's for the same tag, or the tag's now."""
     urls = (fetch.url, *wanted.mirrors.get(fetch.name, ()))
     places = tuple(absolute(url, root) for url in urls)
     same = old is not None and (old.url, old.tag) == (fetch.url, fetch.tag)
     if _COMMIT.fullmatch(fetch.tag):
-        return GitPin(fetch.name, places, fetch.tag)
+        return GitPin(fetch.name, places, fetch.tag, place=place)
     if old is not None and same and not update:
-        return GitPin(fetch.name, places, old.commit, old.reachable_from)
-    ref, commit = _named(places, fetch.tag, store)
-    return GitPin(fetch.name, places, commit, ref)
+        return GitPin(fetch.name, places, old.commit, old.reachable_from, place)
+    with placed(fetch.name, place):
+        ref, commit = _named(places, fetch.tag, store)
+    return GitPin(fetch.name, places, commit, ref, place)
 
 
 def lock(
@@ -160,7 +163,7 @@ def _doubtful(wanted: DepSet, url: str, fetches: Sequence[Fetch]) -> Iterator[Fi
         if not _NAME.fullmatch(fetch.name):
             what = f"{fetch.name!r} is no name for a dep"
         elif not is_url(fetch.url):
-            what = f"{asks} is neither https, ssh nor a path"
+            what = f"{asks} is neither https, ssh nor a path, or has room for a secret"
         elif is_local_url(fetch.url) and not is_local_url(url):
             what = f"{asks} is a path on this machine, given by "
             what += "a repository that is not on it"

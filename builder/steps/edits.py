@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from builder.model.counts import plural
 from builder.model.patch_sets import TextEdit
 
 
@@ -47,7 +48,7 @@ def _is_there(data: bytes, find: bytes, replace: bytes, count: int) -> bool:
 
 def _miscount(one: TextEdit, data: bytes, found: int) -> str:
     text = one.find if len(one.find) <= 60 else f"{one.find[:57]}…"
-    said = f"{one.file} holds {text!r} {found} times, not {one.count}"
+    said = f"{one.file} holds {text!r} {plural(found, 'time')}, not {one.count}"
     if not found and b"\r\n" in data and "\n" in one.find and "\r\n" not in one.find:
         return f"{said}: the file has CRLF line ends, write them in `find`"
     if not found:

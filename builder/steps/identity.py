@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from builder.model.counts import plural as plural
 from builder.model.lane import Lane
 from builder.model.lock import Lock, LockedDep, LockedSource
 from builder.model.schema import plain
@@ -107,10 +108,3 @@ def counted(lane: Lane, lock: Lock) -> str:
         (len(lane.debs), "deb"),
     )
     return ", ".join(plural(n, word) for n, word in counts if n)
-
-
-def plural(count: int, word: str) -> str:
-    """A count and its word: `1 patch`, `3 patches`."""
-    if count == 1:
-        return f"1 {word}"
-    return f"{count} {word}es" if word.endswith("ch") else f"{count} {word}s"

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import difflib
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from builder.errors import Finding, LaneError, Place
+from builder.model import toml_text
 from builder.model.ids import is_local_url, is_relative_path
 from builder.model.lane import Base, Dep, Lane, Source
 from builder.model.lock import Lock
 from builder.model.schema import Reader
+from builder.model.toml_text import TomlInvalid
 from builder.ports import Project
 from builder.steps import gates, pulls
 from builder.steps.gates import Gate, LaneFacts
@@ -131,6 +132,11 @@ def read_lock(lane: Lane, *, project: Project | None = None, whole: bool = True)
     is not `whole` may lack what `imgbuild lock` computes from its other entries.
     """
     path = lane.path.with_suffix(".lock")
+    if path.exists() and not path.is_file():
+        raise LockInvalid(
+            f"{path.name} is no regular file", place=Place(path),
+            hint=f"move away what is there, then: imgbuild lock {lane.name}",
+        )  # fmt: skip
     try:
         text = path.read_bytes() if project is None else project.read(f"locks/{lane.name}.lock")
     except FileNotFoundError:
@@ -264,25 +270,14 @@ def _tables(raw: Mapping[str, object]) -> list[Mapping[str, object]]:
 
 def _toml(data: bytes, path: Path, error: type[LaneError]) -> Mapping[str, object]:
     try:
-        return tomllib.loads(data.decode("utf-8").replace("\r\n", "\n"))
-    except UnicodeDecodeError as bad:
-        line = data[: bad.start].count(b"\n") + 1
-        raise error("is not UTF-8 text", place=Place(path, line)) from bad
-    except tomllib.TOMLDecodeError as bad:
-        what = str(bad)
-        at = _line_in(what) or len(data.splitlines())
-        hint = ""
+        return toml_text.parse(data)
+    except TomlInvalid as bad:
+        found = bad.finding(error.code, path)
         if b"<<<<<<<" in data:
             hint = "the file holds an unfinished merge: settle it, then try again"
+            found = replace(found, hint=hint)
             error = MergeUnfinished if error is LockInvalid else error
-        raise error(f"is not TOML: {what}", place=Place(path, at), hint=hint) from bad
-    except RecursionError as bad:
-        raise error("is nested too deeply", place=Place(path)) from bad
-
-
-def _line_in(message: str) -> int | None:
-    words = message.replace(",", " ").split()
-    return int(words[words.index("line") + 1]) if "line" in words else None
+        raise error.of([found]) from bad
 
 
 def _nested(a: str, b: str) -> bool:

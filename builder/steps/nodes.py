@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from builder.errors import Finding, LaneError, Place, UsageError
+from builder.model import toml_text
 from builder.model.nodes import Defaults, Hooks, Node, NodeEntry, NodesFile, is_destination
 from builder.model.schema import Reader
+from builder.model.toml_text import TomlInvalid
 
 FILE = "nodes.toml"
 _CODE = "nodes"
@@ -42,9 +43,9 @@ def read(texts: Sequence[tuple[Path, bytes]]) -> Known:
     files, findings = [], list[Finding]()
     for path, data in texts:
         try:
-            raw = tomllib.loads(data.decode("utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            findings.append(Finding(_CODE, f"no TOML: {error}", place=Place(path)))
+            raw = toml_text.parse(data)
+        except TomlInvalid as bad:
+            findings.append(bad.finding(_CODE, path))
             continue
         reader = Reader(path, _CODE)
         if (found := reader.read(NodesFile, raw)) is not None:

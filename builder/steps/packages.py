@@ -9,9 +9,11 @@ from typing import TypeVar
 
 from builder.errors import Place, SourceError
 from builder.index_ports import PackageIndex
+from builder.model.counts import plural
 from builder.model.lane import Lane
 from builder.model.lock import Lock, LockedFile, LockedPackage
 from builder.ports import Files, Project, Say
+from builder.steps.placed import placed
 
 T = TypeVar("T")
 
@@ -37,7 +39,7 @@ class Supplies:
         """One line: `7 packages, 129.0 MB`."""
         packages = (*self.wheels.values(), *self.debs.values())
         size = sum(path.stat().st_size for path in packages) / 1e6
-        return f"{len(packages)} packages, {size:.1f} MB" if packages else "no packages"
+        return f"{plural(len(packages), 'package')}, {size:.1f} MB" if packages else "no packages"
 
 
 def supply(
@@ -81,7 +83,8 @@ def _bring(
         path = files.path(locked.sha256)
         if path is None:
             say(f"{locked.filename}  {locked.size / 1e6:.1f} MB")
-            path = _download(package, locked, platform, index(), files)
+            with placed(key, Place(lock.path, key=(kind, key))):
+                path = _download(package, locked, platform, index(), files)
         found[locked.filename] = path
     return found
 

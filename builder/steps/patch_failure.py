@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from builder.errors import Finding, Place
+from builder.model.counts import plural
 from builder.model.values import PatchFile, SourceTree, TreeEntry
 from builder.ports import GitStore
 from builder.steps import diffs
@@ -53,7 +54,7 @@ def _around(hunk: diffs.Hunk, data: bytes) -> list[str]:
     lines = data.decode("utf-8", "replace").splitlines()
     held = lines[max(hunk.start - 1, 0) : hunk.start - 1 + min(hunk.length, _SHORT)]
     if not held:
-        return [f"{hunk.file} has {len(lines)} lines"]
+        return [f"{hunk.file} has {plural(len(lines), 'line')}"]
     shown = [_CONTROL.sub("�", line)[:120] for line in held]
     return [f"{hunk.file} holds there:"] + [
         f"{number:>6}  {line}" for number, line in enumerate(shown, hunk.start)

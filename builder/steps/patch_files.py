@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from builder.errors import Finding, Place
+from builder.model import toml_text
 from builder.model.patch_sets import Condition, EditFile, PatchOptions, PatchSetFile
 from builder.model.schema import Reader
+from builder.model.toml_text import TomlInvalid
 
 OPTIONS = "patches.toml"
 EDITS = ".edits"
@@ -69,9 +70,9 @@ def _edit_findings(read: EditFile, file: Path) -> Iterator[Finding]:
 
 def _read(kind: type[T], data: bytes, file: Path, wrong: list[Finding]) -> T | None:
     try:
-        raw = tomllib.loads(data.decode("utf-8").replace("\r\n", "\n"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as bad:
-        wrong.append(Finding(CODE, f"{file} is not TOML: {bad}", place=Place(file)))
+        raw = toml_text.parse(data)
+    except TomlInvalid as bad:
+        wrong.append(bad.finding(CODE, file))
         return None
     reader = Reader(file, CODE)
     read = reader.read(kind, raw)

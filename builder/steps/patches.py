@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from builder.errors import Finding, PatchError, Place
+from builder.model.counts import plural
 from builder.model.lock import LockedSource
 from builder.model.patch_sets import Condition
 from builder.model.values import PatchedSource, PatchFile, PatchResult, SourceTree
@@ -152,7 +153,7 @@ def check_locked(patched: PatchedSource, locked: LockedSource, place: Place) -> 
                 raise PatchDrift(said, hint=hint, place=where)
     found_count, locked_count = len(patched.patches), len(locked.patches)
     if found_count != locked_count:
-        said = f"{name}: {found_count} patches, the lock has {locked_count}"
+        said = f"{name}: {plural(found_count, 'patch')}, the lock has {locked_count}"
         raise PatchDrift(said, hint=hint, place=place)
     if patched.source.tree != locked.final.tree:
         said = f"{name}: the result is tree {patched.source.tree:.12}, the lock says "

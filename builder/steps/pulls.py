@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from builder.errors import Finding, Place, SourceError
 from builder.model.lane import Source
 from builder.model.lock import LockedCompose, LockedSource
 from builder.model.values import GitPin
-from builder.ports import GitStore
+from builder.ports import GitStore, RefGone
+from builder.steps.placed import placed
 from builder.steps.sources import source_urls
 
 
@@ -18,18 +21,46 @@ def ref(pull: int) -> str:
 
 
 def heads(
-    pinned: GitPin, wanted: Source, old: LockedSource | None, *, store: GitStore
+    pinned: GitPin,
+    wanted: Source,
+    old: LockedSource | None,
+    former: LockedSource | None,
+    *,
+    store: GitStore,
 ) -> tuple[GitPin, ...]:
     """The head of each pull request: the lane's, the older lock's, or what its ref names now.
 
-    `old` is the older lock's entry when it is kept. Raises: SourceUnavailable.
+    `old` is the older lock's entry when it is kept; `former` in any case, for what to do about
+    a pull request that is deleted. Raises: SourceUnavailable.
     """
-    kept = {locked.pull: locked.head for locked in old.compose} if old is not None else {}
+    kept, known = _heads(old), _heads(former)
     found = []
-    for pull in wanted.compose:
-        head = pull.head or kept.get(pull.pull) or store.resolve(pinned.urls, ref(pull.pull))
-        found.append(GitPin(f"{pinned.name}/pull/{pull.pull}", pinned.urls, head, ref(pull.pull)))
+    for i, pull in enumerate(wanted.compose):
+        head = pull.head or kept.get(pull.pull)
+        if head is None:
+            table = pinned.place
+            place = Place(table.file, key=(*table.key, "compose", i)) if table else None
+            with placed(pinned.name, place), _deleted(pull.pull, known.get(pull.pull)):
+                head = store.resolve(pinned.urls, ref(pull.pull))
+        name = f"{pinned.name}/pull/{pull.pull}"
+        found.append(GitPin(name, pinned.urls, head, ref(pull.pull), pinned.place))
     return tuple(found)
+
+
+def _heads(locked: LockedSource | None) -> dict[int, str]:
+    return {pull.pull: pull.head for pull in locked.compose} if locked is not None else {}
+
+
+@contextmanager
+def _deleted(pull: int, head: str | None) -> Iterator[None]:
+    try:
+        yield
+    except RefGone as gone:
+        hint = f"pull request {pull} is deleted there; take it out of compose"
+        if head is not None:
+            hint += f', or keep the locked head: {{ pull = {pull}, head = "{head}" }}'
+        gone.findings = tuple(replace(found, hint=hint) for found in gone.findings)
+        raise
 
 
 def moved(

@@ -41,6 +41,7 @@ def composed(
     pinned: GitPin,
     wanted: Source,
     old: LockedSource | None,
+    former: LockedSource | None,
     *,
     lane: Path,
     project: Project,
@@ -61,7 +62,7 @@ def composed(
         return replay(
             name, old, wanted, place=place, project=project, store=store, files=files, say=say
         )
-    heads = pulls.heads(pinned, wanted, old, store=store)
+    heads = pulls.heads(pinned, wanted, old, former, store=store)
     done = compose.compose(pinned, wanted, heads, lane=lane, store=store, files=files, say=say)
     remember(done.pulls, tree, files=files)
     return done

@@ -27,6 +27,7 @@ from builder.model.values import GitPin, SourceTree
 from builder.ports import Files, GitStore, Project, Say
 from builder.steps import identity, patches, published, replay, staging, trees
 from builder.steps.hints import restoring
+from builder.steps.placed import placed
 from builder.steps.sources import resolve_submodules, source_urls
 
 
@@ -56,8 +57,12 @@ def pin(
     update: bool,
     store: GitStore,
     root: Path,
+    place: Place | None = None,
 ) -> GitPin:
-    """The commit to lock: the older lock's, the lane's, or what the tracked ref names now."""
+    """The commit to lock: the older lock's, the lane's, or what the tracked ref names now.
+
+    `place` is its table in the lane. Raises: SourceUnavailable.
+    """
     urls, ref = source_urls(source, root=root), source.track.ref
     if old is not None and keeps(source, old, update=update):
         commit = old.commit
@@ -65,8 +70,9 @@ def pin(
         commit = source.commit
     else:
         assert ref is not None
-        commit = store.resolve(urls, ref)
-    return GitPin(name, urls, commit, ref)
+        with placed(name, place):
+            commit = store.resolve(urls, ref)
+    return GitPin(name, urls, commit, ref, place)
 
 
 def source(
@@ -74,6 +80,7 @@ def source(
     wanted: Source,
     *,
     old: LockedSource | None,
+    former: LockedSource | None,
     reachable_from: str | None,
     lane: Path,
     project: Project,
@@ -82,15 +89,16 @@ def source(
     say: Say,
 ) -> LockedSource:
     """Lock a source whose pin is in the store: pull requests, submodules, digests, patches,
-    result trees. `old` is the older lock's entry when that is kept.
+    result trees. `old` is the older lock's entry when that is kept, `former` in any case.
 
     Raises: ComposeConflict, PatchFailed, SubmoduleUnfilled, PublishedDiffers and what a fetch
     of a submodule or of a head raises.
     """
     info = store.commit(pinned.commit)
     composed = replay.composed(
-        pinned, wanted, old, lane=lane, project=project, store=store, files=files, say=say
-    )
+        pinned, wanted, old, former,
+        lane=lane, project=project, store=store, files=files, say=say,
+    )  # fmt: skip
     submodules = _submodules(pinned, wanted, composed.tree, project, store, say)
     own = trees.before_compose(pinned.name, info.tree, submodules, store=store)
     content = staging.archive(own, store=store, files=files).sha256
@@ -202,10 +210,11 @@ def edited(
 def _submodules(
     pinned: GitPin, wanted: Source | Dep, tree: str, project: Project, store: GitStore, say: Say
 ) -> Mapping[str, LockedSubmodule]:
-    return resolve_submodules(
-        pinned.name, wanted.url, tree, wanted.submodules, wanted.unfilled,
-        store=store, root=project.root, mirrors=wanted.mirrors, say=say,
-    )  # fmt: skip
+    with placed(pinned.name, pinned.place):
+        return resolve_submodules(
+            pinned.name, wanted.url, tree, wanted.submodules, wanted.unfilled,
+            store=store, root=project.root, mirrors=wanted.mirrors, say=say,
+        )  # fmt: skip
 
 
 def _trees(submodules: Mapping[str, LockedSubmodule]) -> dict[str, str]:

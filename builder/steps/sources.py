@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from builder.errors import Finding, Place, SourceError
+from builder.model.counts import plural
 from builder.model.lane import Dep, Lane, Source
 from builder.model.lock import Lock, LockedDep, LockedSource, LockedSubmodule
 from builder.model.values import GitPin, SourceTree, VerifiedSource
@@ -51,9 +52,11 @@ def pins(lane: Lane, lock: Lock, *, root: Path) -> tuple[GitPin, ...]:
     """All commits of a lock, one pin each, sorted by name; mirrors and refs from the lane."""
     found: list[GitPin] = []
     for name, source in lock.sources.items():
-        found += _pins_of(name, source, lane.sources.get(name), root)
+        place = Place(lock.path, key=("sources", name))
+        found += _pins_of(name, source, lane.sources.get(name), root, place)
     for name, dep in lock.deps.items():
-        found += _pins_of(name, dep, lane_entry(name, dep, lane), root)
+        place = Place(lane.path if dep.from_ else lock.path, key=("deps", dep.from_ or name))
+        found += _pins_of(name, dep, lane_entry(name, dep, lane), root, place)
     merged: dict[str, GitPin] = {}
     for pin in sorted(found, key=lambda pin: pin.name):
         known = merged.get(pin.commit)
@@ -109,7 +112,7 @@ def verify(
     if wrong:
         raise _CLASSES[wrong[0].code].of(wrong)
     if left := staging.left_out(source, store=store):
-        say(f"{name}: {len(left)} macOS files (._*, .DS_Store) are left out")
+        say(f"{name}: {plural(len(left), 'macOS file')} (._*, .DS_Store) left out")
     return VerifiedSource(source)
 
 
@@ -131,14 +134,18 @@ def _is_composed(locked: LockedSource | LockedDep) -> bool:
 
 
 def _pins_of(
-    name: str, locked: LockedSource | LockedDep, wanted: Source | Dep | None, root: Path
+    name: str,
+    locked: LockedSource | LockedDep,
+    wanted: Source | Dep | None,
+    root: Path,
+    place: Place,
 ) -> Iterator[GitPin]:
     mirrors = wanted.mirrors if wanted else ()
     ref = locked.reachable_from or (wanted.track.ref if wanted else None)
-    yield GitPin(name, _absolute((locked.url, *mirrors), root), locked.commit, ref)
+    yield GitPin(name, _absolute((locked.url, *mirrors), root), locked.commit, ref, place)
     for path, sub in locked.submodules.items():
         urls = (sub.url, *_beside(sub.url, locked.url, mirrors))
-        yield GitPin(f"{name}/{path}", _absolute(urls, root), sub.commit)
+        yield GitPin(f"{name}/{path}", _absolute(urls, root), sub.commit, place=place)
 
 
 def lane_entry(name: str, locked: LockedSource | LockedDep, lane: Lane) -> Source | Dep | None:
@@ -163,7 +170,8 @@ def _absolute(urls: Iterable[str], root: Path) -> tuple[str, ...]:
 
 
 def _joined(a: GitPin, b: GitPin) -> GitPin:
-    return GitPin(a.name, tuple(dict.fromkeys((*a.urls, *b.urls))), a.commit, a.ref or b.ref)
+    urls = tuple(dict.fromkeys((*a.urls, *b.urls)))
+    return GitPin(a.name, urls, a.commit, a.ref or b.ref, a.place)
 
 
 def _tree_findings(

@@ -84,7 +84,7 @@ class AptIndex:
             if record is None:
                 raise PackageUnavailable(
                     f"{name} {version} is not in apt's sources (any more)",
-                    hint=process.full_disk(state.complaint) or again(name),
+                    hint=process.full_disk(state.complaint) or again(),
                     detail=state.complaint or f"there now: {state.versions(name)}",
                 )
             path = state.download(name, record, into)

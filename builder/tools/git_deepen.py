@@ -84,11 +84,12 @@ class Deepening:
                 break
         self._boundary = None
         if missing:
-            name = next(tip.name for tip in tips if tip.commit == missing[0][0])
+            tip = next(tip for tip in tips if tip.commit == missing[0][0])
             raise SourceUnavailable(
-                f"{name}: the history of {missing[0][0]:.12} cannot be had",
-                hint=git_fetch.hint(name, attempts),
+                f"{tip.name}: the history of {tip.commit:.12} cannot be had",
+                hint=git_fetch.hint(tip, attempts),
                 detail=git_fetch.told(attempts),
+                place=tip.place,
             )
         git_quarantine.write(self._folder / _DEEP, f"{depth}\n")
 

@@ -96,12 +96,14 @@ def unavailable(pin: GitPin, attempts: Sequence[Attempt]) -> Finding:
     """What was tried for a pin that cannot be had, with a hint that fits."""
     places = f"{len(pin.urls)} places" if len(pin.urls) > 1 else git_words.shown(pin.urls[0])
     what = f"{pin.name}: commit {pin.commit:.12} cannot be had from {places}"
-    return Finding(SourceUnavailable.code, what, hint(pin.name, attempts), told(attempts))
+    return Finding(
+        SourceUnavailable.code, what, hint(pin, attempts), told(attempts), place=pin.place
+    )
 
 
-def hint(name: str, attempts: Sequence[Attempt]) -> str:
-    """What to do about the failures that were met while `name` was asked for."""
-    return git_words.cure(name.partition("/")[0], {attempt.why for attempt in attempts})
+def hint(pin: GitPin, attempts: Sequence[Attempt]) -> str:
+    """What to do about the failures that were met while the pin was asked for."""
+    return git_words.cure(pin, {attempt.why for attempt in attempts})
 
 
 def told(attempts: Sequence[Attempt]) -> str:

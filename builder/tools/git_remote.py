@@ -7,11 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from builder.errors import ToolFailed
+from builder.model.values import GitPin
+from builder.ports import RefGone
 from builder.tools import git_env, git_words, process
 from builder.tools.git_fetch import Attempt, SourceUnavailable, hint, retried, told
 from builder.tools.git_words import Why
 
 LIMIT_S = 120.0
+
+
+class _RefUnavailable(SourceUnavailable, RefGone):
+    pass
 
 
 def resolve(urls: Sequence[str], ref: str, *, own: Sequence[git_env.Setting], store: Path) -> str:
@@ -32,11 +38,13 @@ def resolve(urls: Sequence[str], ref: str, *, own: Sequence[git_env.Setting], st
         if commit:
             return commit
         attempts.append(Attempt(url, f"ask for {ref}", Why.NOT_FOUND, _near(url, ref, own, store)))
-    raise SourceUnavailable(
+    gone = all(attempt.words.startswith("no such ref") for attempt in attempts)
+    raise (_RefUnavailable if gone else SourceUnavailable)(
         f"{git_words.shown(urls[0])}: {ref} cannot be resolved",
-        hint=_hint(ref, attempts),
+        hint=f"the branch or tag was renamed or deleted: correct it in the lane ({ref})" if gone
+        else hint(GitPin("this source", tuple(urls), ""), attempts),
         detail=told(attempts),
-    )
+    )  # fmt: skip
 
 
 def _ls_remote(
@@ -67,9 +75,3 @@ def _near(url: str, ref: str, own: Sequence[git_env.Setting], store: Path) -> st
     known = [name.removeprefix(f"{kind}/") for name in listed if not name.endswith("^{}")]
     near = difflib.get_close_matches(ref.removeprefix(f"{kind}/"), known, n=3, cutoff=0.7)
     return git_words.shown(f"no such ref; near: {', '.join(near)}" if near else "no such ref")
-
-
-def _hint(ref: str, attempts: Sequence[Attempt]) -> str:
-    if all(attempt.words.startswith("no such ref") for attempt in attempts):
-        return f"the branch or tag was renamed or deleted: correct it in the lane ({ref})"
-    return hint("this source", attempts)

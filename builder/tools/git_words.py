@@ -7,6 +7,8 @@ from collections.abc import Iterator, Set
 from enum import Enum
 from typing import IO
 
+from builder.model.values import GitPin
+
 
 class Why(Enum):
     """Why a transfer failed, as far as git's words tell."""
@@ -53,18 +55,19 @@ _HINTS: tuple[tuple[Why, str], ...] = (
     (Why.HOST_KEY, "connect once by hand (ssh <host>), compare the key, then try again"),
     (Why.FORBIDDEN, "use an https or ssh address for {name}"),
     (Why.OWNER, "git config --global --add safe.directory <the repository>, if you trust it"),
-    (Why.REFUSED, "the ref may have been force-pushed or the fork deleted: add to mirrors, for "
-                  "{name}, a repository or a bundle file that has the commit, or move the pin "
-                  "with imgbuild lock <lane> --update {name}"),
-    (Why.DAMAGED, "what that server holds is not whole: add another repository for {name} "
-                  "to mirrors"),
-    (Why.NOT_FOUND, "check the address of {name} in the lane (a private repository looks like "
-                    "this too: then log in with a git credential helper or ssh agent)"),
-    (Why.UNREACHABLE, "check the network, the proxy settings and the host's name, or add a "
-                      "mirror for {name}"),
-    (Why.TRANSIENT, "the server or the network is in trouble: try again later, or add a mirror "
-                    "for {name}"),
+    (Why.REFUSED, "the ref may have been force-pushed or the fork deleted: {mirror}{move}"),
+    (Why.DAMAGED, "what that server holds is not whole: {mirror}"),
+    (Why.NOT_FOUND, "check the address of {name} in {where} (a private repository looks like "
+                    "this too: then log in with a git credential helper or ssh agent){instead}"),
+    (Why.UNREACHABLE, "check the network, the proxy settings and the host's name, or {mirror}"),
+    (Why.TRANSIENT, "the server or the network is in trouble: try again later, or {mirror}"),
 )  # fmt: skip
+_MIRROR = (
+    "add a repository or a bundle file that has the commit to the mirrors of {name} in the lane"
+)
+_INSTEAD = (
+    'tell git where else it lies: git config --global url."<another address>".insteadOf "{url}"'
+)
 _ELSE = "run the git command by hand to see more"
 _USERINFO = re.compile(r"(?<=://)[^/@\s']+@")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
@@ -82,9 +85,24 @@ def why(words: str) -> Why:
     return Why.OTHER
 
 
-def cure(name: str, reasons: Set[Why]) -> str:
-    """What to do: for the first reason that a person can do something about."""
-    return next((text.format(name=name) for why, text in _HINTS if why in reasons), _ELSE)
+def cure(pin: GitPin, reasons: Set[Why]) -> str:
+    """What to do: for the first reason that a person can do something about.
+
+    A lane's mirrors are not asked for submodules, except for those beside their parent.
+    """
+    text = next((text for why, text in _HINTS if why in reasons), _ELSE)
+    name, lane = pin.entry, pin.place.file.stem if pin.place else "LANE"
+    if pin.is_submodule:
+        mirror = _INSTEAD.format(url=shown(pin.urls[0]))
+        return text.format(
+            name=pin.name, where="its parent's .gitmodules", mirror=mirror, move="",
+            instead=f"; or {mirror}",
+        )  # fmt: skip
+    tracked = f"move the pin: imgbuild lock {lane} --update {name}"
+    return text.format(
+        name=name, where="the lane", mirror=_MIRROR.format(name=name), instead="",
+        move=f", or {tracked if pin.ref else 'name another commit there'}",
+    )  # fmt: skip
 
 
 def last_words(stderr: str) -> str:

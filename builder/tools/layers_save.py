@@ -9,6 +9,7 @@ import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
+from builder.model.counts import plural
 from builder.model.distribution import Blob, SourceImage
 from builder.tools import docker_cli
 from builder.tools.layers_overlay import LayerDamaged
@@ -66,7 +67,7 @@ class SaveLayers:
                 yield Blob(self._digest(path, i), size, self._media(path)), _chunks(data)
         if wanted:
             raise LayerDamaged(
-                f"docker save gave {len(wanted)} layers less than the image has",
+                f"docker save gave {plural(len(wanted), 'layer')} less than the image has",
                 hint="the image cannot be sent from here: build or pull it again",
             )
 

@@ -21,7 +21,7 @@ def check(path: Path, name: str, version: str, file: LockedFile) -> Path:
     if (size, sha256) != (file.size, file.sha256):
         raise PackageUnavailable(
             f"{name} {version}: the index gives another file than the locked one",
-            hint=again(name),
+            hint=again(),
             detail=f"locked {file.sha256}, {file.size} bytes\nfound  {sha256}, {size} bytes",
         )
     target = path.with_name(file.filename)
@@ -33,5 +33,6 @@ def digest(path: Path) -> str:
         return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
 
 
-def again(name: str) -> str:
-    return f"if another version is wanted: imgbuild lock LANE --update {name}"
+def again() -> str:
+    """A hint; who knows the lane and its entry says which they are."""
+    return "if another version is wanted: imgbuild lock LANE --update NAME"

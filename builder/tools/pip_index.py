@@ -74,7 +74,7 @@ class PipIndex:
         if "DO NOT MATCH THE HASHES" in complaint:
             return PackageUnavailable(
                 f"{name}: the index gives another file than the locked one",
-                hint=again(name), detail=_errors(complaint),
+                hint=again(), detail=_errors(complaint),
             )  # fmt: skip
         if "(from versions: none)" in complaint and self._has_sdists(name):
             return PackageUnavailable(
@@ -94,7 +94,7 @@ class PipIndex:
             )
         return PackageUnavailable(
             f"{what}: pip finds no such wheel for {platform} with Python {self._python}",
-            hint=f"{again(name)}; pip config list shows which index was asked",
+            hint=f"{again()}; pip config list shows which index was asked",
             detail=_errors(complaint),
         )
 

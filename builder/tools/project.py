@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from builder.errors import LaneError, Place, UsageError
@@ -61,9 +63,20 @@ class ProjectFolder:
         return place.read_bytes()
 
     def write(self, path: str, data: bytes) -> None:
-        target = self.root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(target, data)
+        self.change({path: data})
+
+    def change(self, files: Mapping[str, bytes | None]) -> None:
+        """Write or remove (None) files below the root: all of them, or none where one fails."""
+        with contextlib.ExitStack() as stack:
+            written = {
+                self.root / path: stack.enter_context(_beside(self.root / path, data))
+                for path, data in files.items()
+                if data is not None
+            }
+            for target, beside in written.items():
+                beside.replace(target)
+            for path in (path for path, data in files.items() if data is None):
+                (self.root / path).unlink(missing_ok=True)
 
     def files(self, folder: str) -> tuple[tuple[str, bool], ...] | None:
         top = self.root / folder
@@ -78,17 +91,31 @@ class ProjectFolder:
 
 def replace_file(target: Path, data: bytes) -> None:
     """Write beside the target, then rename; what is no regular file is left alone."""
+    with _beside(target, data) as beside:
+        beside.replace(target)
+
+
+@contextlib.contextmanager
+def _beside(target: Path, data: bytes) -> Iterator[Path]:
+    """The data in a file beside the target, to be renamed; else it and new folders are gone."""
     if os.path.lexists(target) and not stat.S_ISREG(target.lstat().st_mode):
         raise LaneError(
             f"{target} is no regular file, and is not replaced", place=Place(target),
             hint="name a file, or remove what is there",
         )  # fmt: skip
+    new = [folder for folder in target.parents if not folder.exists()]
     beside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         beside.write_bytes(data)
-        beside.replace(target)
+        yield beside
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(target)) from error
     finally:
         beside.unlink(missing_ok=True)
+        for folder in new:
+            with contextlib.suppress(OSError):  # it holds what was written
+                folder.rmdir()
 
 
 def dropping(name: str) -> bool:
@@ -99,6 +126,6 @@ def _entry(path: Path, top: Path) -> tuple[str, bool]:
     if path.is_symlink() or not path.is_file():
         raise LaneError(
             f"{path.name} is no regular file", place=Place(path),
-            hint="an image folder holds regular files only: put the file itself here",
+            hint="no link is followed: put the file itself here, or move away what is there",
         )  # fmt: skip
     return path.relative_to(top).as_posix(), bool(path.stat().st_mode & 0o100)

@@ -7,7 +7,6 @@ Here no credentials are read: what only a login reaches is said to be unchecked.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,8 +16,7 @@ from urllib.parse import urlsplit
 from builder.errors import ToolFailed
 
 if TYPE_CHECKING:
-    import requests
-
+    from builder.tools.answers import Anonymous, Answer
     from builder.tools.registry_login import Login
 
 _INDEXES = (
@@ -31,7 +29,6 @@ _MANIFESTS = (
 )
 _ACCEPT = ", ".join((*_INDEXES, *_MANIFESTS))
 _MANIFEST_BYTES = 4 << 20  # what the specification asks registries to take at least
-_LIMITS_S = (5.0, 15.0)  # to connect, between two bytes
 _TOKEN_BYTES = 1 << 16
 _CHALLENGE = re.compile(r'([a-zA-Z_]+)="([^"]*)"')
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -67,7 +64,7 @@ class RegistryApi:
         """Whether the registry of `ref` has the manifest. Raises: RegistryUnreachable."""
         host, repository = place(ref)
         with _asking(host, repository) as asking:
-            return _judged(asking.answer("HEAD", f"manifests/{digest}"), host, digest)
+            return asking.has(digest)
 
 
 def place(ref: str) -> tuple[str, str]:
@@ -93,26 +90,28 @@ def reference(ref: str) -> str:
 class _Asking:
     """One repository of one registry, with the token that it gave."""
 
-    def __init__(self, session: requests.Session, host: str, repository: str) -> None:
+    def __init__(self, session: Anonymous, host: str, repository: str) -> None:
         scheme = "http" if host.partition(":")[0] in _LOOPBACK else "https"
         self._url = f"{scheme}://{host}/v2/{repository}"
         self._session, self._host, self._repository = session, host, repository
         self._headers = {"Accept": _ACCEPT}
 
-    def answer(self, method: str, path: str) -> requests.Response:
-        """The answer to a request, asked once more with a token where one is wanted."""
-        answer = self._sent(method, path)
-        if answer.status_code == 401 and "Authorization" not in self._headers:
-            challenge = answer.headers.get("WWW-Authenticate", "")
-            scope = f"repository:{self._repository}:pull"
-            self._headers |= authorization(self._session, challenge, scope)
-            answer = self._sent(method, path)
-        return answer
+    def has(self, digest: str) -> bool:
+        """Whether the manifest is there; where HEAD names no digest, its bytes tell."""
+        answer = self._answer("HEAD", f"manifests/{digest}")
+        said = answer.headers.get("Docker-Content-Digest")
+        if answer.status == 200 and said is None:
+            answer = self._answer("GET", f"manifests/{digest}")
+            said = _sha256(answer.body)
+        if answer.status == 404:
+            return False
+        self._judge(answer)
+        return said == digest
 
     def manifest(self, name: str) -> tuple[str, Mapping[str, Any]]:
         """The digest and the content behind a tag or a digest. Raises: ManifestUnknown."""
-        answer = self.answer("GET", f"manifests/{name}")
-        if answer.status_code == 404:
+        answer = self._answer("GET", f"manifests/{name}")
+        if answer.status == 404:
             raise ManifestUnknown(f"{self._host} has no {self._repository}:{name}")
         return self._read(answer, name if name.startswith("sha256:") else None)
 
@@ -120,24 +119,38 @@ class _Asking:
         """A JSON blob by its digest."""
         if not _DIGEST.fullmatch(digest):
             raise ValueError("its manifest names no config")
-        return self._read(self.answer("GET", f"blobs/{digest}"), digest)[1]
+        return self._read(self._answer("GET", f"blobs/{digest}"), digest)[1]
 
-    def _sent(self, method: str, path: str) -> requests.Response:
-        return self._session.request(
-            method, f"{self._url}/{path}",
-            headers=self._headers, timeout=_LIMITS_S, allow_redirects=True, stream=True,
+    def _answer(self, method: str, path: str) -> Answer:
+        """The answer to a request, asked once more with a token where one is wanted."""
+        answer = self._sent(method, path)
+        if answer.status == 401 and "Authorization" not in self._headers:
+            challenge = answer.headers.get("WWW-Authenticate", "")
+            scope = f"repository:{self._repository}:pull"
+            self._headers |= authorization(self._session, challenge, scope)
+            answer = self._sent(method, path)
+        return answer
+
+    def _sent(self, method: str, path: str) -> Answer:
+        from builder.tools import answers
+
+        return answers.asked(
+            self._session, method, f"{self._url}/{path}",
+            most=_MANIFEST_BYTES, headers=self._headers, allow_redirects=True,
         )  # fmt: skip
 
-    def _read(self, answer: requests.Response, digest: str | None) -> tuple[str, Mapping[str, Any]]:
-        if answer.status_code != 200:
-            raise RegistryUnreachable(f"{self._host} answers {answer.status_code}")
-        body = answer.raw.read(_MANIFEST_BYTES + 1, decode_content=True)
-        if len(body) > _MANIFEST_BYTES:
-            raise ValueError("a manifest of more than 4 MiB")
-        found = f"sha256:{hashlib.sha256(body).hexdigest()}"
+    def _judge(self, answer: Answer) -> None:
+        if answer.status != 200:
+            raise RegistryUnreachable(f"{self._host} answers {answer.status}")
+
+    def _read(self, answer: Answer, digest: str | None) -> tuple[str, Mapping[str, Any]]:
+        from builder.tools import answers
+
+        self._judge(answer)
+        found = _sha256(answer.body)
         if digest is not None and found != digest:
             raise ValueError(f"it gives other bytes for {digest:.19}…")
-        held = json.loads(body)
+        held = answers.json_of(answer.body)
         if not isinstance(held, dict):
             raise ValueError("no manifest")
         return found, held
@@ -146,13 +159,12 @@ class _Asking:
 @contextmanager
 def _asking(host: str, repository: str) -> Iterator[_Asking]:
     """Raises: RegistryUnreachable, for whatever the registry answers that nobody can read."""
-    import requests
+    from builder.tools import answers
 
     try:
-        with requests.Session() as session:
-            session.max_redirects = 5
+        with answers.Anonymous() as session:
             yield _Asking(session, host, repository)
-    except (requests.RequestException, ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError) as error:
         raise RegistryUnreachable(f"{host} does not answer: {_words(error)}") from error
 
 
@@ -174,10 +186,12 @@ def _platform(facts: object) -> str:
 
 
 def authorization(
-    session: requests.Session, challenge: str, scope: str, login: Login | None = None
+    session: Anonymous, challenge: str, scope: str, login: Login | None = None
 ) -> dict[str, str]:
     """The header that answers the challenge: the login itself, or the token for which the
     challenge says where to ask, anonymously without a login. Raises: ValueError."""
+    from builder.tools import answers
+
     scheme, _, rest = challenge.partition(" ")
     if scheme.lower() == "basic" and login is not None:
         return {"Authorization": login.basic}
@@ -192,28 +206,23 @@ def authorization(
     if login is not None and not login.user:  # an identity token
         form = {**asked, "grant_type": "refresh_token", "refresh_token": login.secret,
                 "client_id": "imgbuild"}  # fmt: skip
-        answer = session.post(words["realm"], data=form, timeout=_LIMITS_S, stream=True)
+        answer = answers.asked(session, "POST", words["realm"], most=_TOKEN_BYTES, data=form)
     else:
         headers = {"Authorization": login.basic} if login else {}
-        answer = session.get(
-            words["realm"], params=asked, headers=headers, timeout=_LIMITS_S, stream=True
+        answer = answers.asked(
+            session, "GET", words["realm"], most=_TOKEN_BYTES, params=asked, headers=headers
         )
-    if answer.status_code != 200:
-        raise ValueError(f"its token service answers {answer.status_code}")
-    held = json.loads(answer.raw.read(_TOKEN_BYTES, decode_content=True))
+    if answer.status != 200:
+        raise ValueError(f"its token service answers {answer.status}")
+    held = answers.json_of(answer.body)
     token = held.get("token") or held.get("access_token") if isinstance(held, dict) else None
     if not isinstance(token, str) or not re.fullmatch(r"[!-~]+", token):
         raise ValueError("its token service gives no token")
     return {"Authorization": f"Bearer {token}"}
 
 
-def _judged(answer: requests.Response, host: str, digest: str) -> bool:
-    if answer.status_code == 404:
-        return False
-    if answer.status_code != 200:
-        raise RegistryUnreachable(f"{host} answers {answer.status_code}")
-    said = answer.headers.get("Docker-Content-Digest", digest)
-    return said == digest
+def _sha256(body: bytes) -> str:
+    return f"sha256:{hashlib.sha256(body).hexdigest()}"
 
 
 def _words(error: Exception) -> str:

@@ -14,6 +14,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from builder.errors import ToolFailed
@@ -21,7 +22,6 @@ from builder.tools import process
 
 # pip's own default, asked of the pip that would download: no host is named here.
 _ASK_DEFAULT = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
-_LIMITS_S = (5.0, 30.0)
 _PAGE_BYTES = 64 << 20
 _ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 
@@ -77,27 +77,26 @@ class WheelIndex:
 def _asked(url: str, index: str) -> Mapping[str, str]:
     import requests
 
+    from builder.tools import answers
+
     try:
-        with requests.get(
-            url, headers={"Accept": _ACCEPT}, timeout=_LIMITS_S, stream=True
-        ) as answer:
-            if answer.status_code == 404:
-                return {}
-            if answer.status_code != 200:
-                raise IndexUnreachable(f"{_shown(index)} answers {answer.status_code}")
-            data = answer.raw.read(_PAGE_BYTES, decode_content=True)
-            if "json" in answer.headers.get("Content-Type", ""):
-                return _files(data)
-            return _links(data.decode("utf-8", "replace"))
-    except (requests.RequestException, ValueError) as error:
-        what = f"{_shown(index)} does not answer: {type(error).__name__}"
-        raise IndexUnreachable(what) from error
+        with requests.Session() as session:  # ~/.netrc holds here as it does for pip
+            answer = answers.asked(
+                session, "GET", url, most=_PAGE_BYTES, headers={"Accept": _ACCEPT}
+            )
+        if answer.status == 404:
+            return {}
+        if answer.status != 200:
+            raise IndexUnreachable(f"{_shown(index)} answers {answer.status}")
+        if "json" in answer.headers.get("Content-Type", ""):
+            return _files(answers.json_of(answer.body))
+        return _links(answer.body.decode("utf-8", "replace"))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        said = str(error) if isinstance(error, answers.NoAnswer) else "no page of an index"
+        raise IndexUnreachable(f"{_shown(index)} does not answer: {said}") from error
 
 
-def _files(data: bytes) -> Mapping[str, str]:
-    import json
-
-    held = json.loads(data)
+def _files(held: Any) -> Mapping[str, str]:
     found = {}
     for file in held.get("files", ()):
         digest = file.get("hashes", {}).get("sha256", "")

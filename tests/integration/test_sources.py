@@ -141,6 +141,8 @@ def test_gitlinks_that_nobody_answers_for(tmp_path: Path, store: Store) -> None:
         ('[submodule "x"]\n\tpath = sub\n\turl = ext::sh -c touch% /tmp/x', "neither https"),
         ('[submodule "x"]\n\tpath = sub\n\turl = -u./payload', "neither https"),
         ('[submodule "x"]\n\tpath = sub\n\turl = "https://u:secret@h/x"', "neither https"),
+        ('[submodule "x"]\n\tpath = sub\n\turl = "https://h/x?token=x"', "neither https"),
+        ('[submodule "x"]\n\tpath = sub\n\turl = "https://h/x#x"', "neither https"),
         ('[submodule "x"]\n\tpath = sub\n\turl = http://h/x', "neither https"),
         ('[submodule "x"]\n\tpath = ../sub\n\turl = https://h/x', "has no URL"),
     ],

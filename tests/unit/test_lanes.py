@@ -99,7 +99,12 @@ def test_every_finding_has_file_and_line(project: ProjectFolder) -> None:
         (LANE.replace(f'commit = "{COMMIT}"', ""), "neither commit nor track", 9),
         (LANE.replace("linux/arm64", "linux/riscv64"), "platforms[0]: must be", 4),
         (LANE.replace("12.1a", "sm_121a"), "cuda-arch-list: must be a CUDA", 7),
-        (LANE.replace("https://", "https://me:secret@"), "without a password or token", 10),
+        (LANE.replace("https://", "https://me:secret@"), "without a password or", 10),
+        (
+            LANE.replace("kern.git", "kern.git?access_token=x"),
+            "not 'https://example.org/kern.git?…'",
+            10,
+        ),
         (LANE.replace("https://example.org/kern.git", "ext::sh -c id"), "must be an https", 10),
         (LANE.replace(f"debian@{DIGEST}", DIGEST), "a digest stands behind a name", 14),
     ],

@@ -39,7 +39,7 @@ ODD: list[Any] = [
 ]  # fmt: skip
 PIECES = [
     b"", b"\n", b"[", b"]]", b'"', b"=", b"\x00", b"[[" * 40, b"<<<<<<< a\n", b"'''", b"#", b"\xff",
-    b"1e999",
+    b"1e999", b"\xef\xbb\xbf", b"9" * 5000, b"0x" + b"f" * 5000,
 ]  # fmt: skip
 LOCK_TEXT = tomlkit.dumps(lock_table()).encode()
 LANE_TEXT = tomlkit.dumps(lane_table()).encode()

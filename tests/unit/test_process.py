@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from builder.errors import ToolFailed, ToolMissing
+from builder.model.values import GitPin
 from builder.tools import git_words, process
 from builder.tools.packages import PackageUnavailable
 from builder.tools.pip_index import PipIndex
@@ -30,7 +31,9 @@ def test_a_full_disk_is_told_with_what_to_do() -> None:
     with pytest.raises(ToolFailed) as caught:
         process.run(("sh", "-c", "exit 1"), env=process.environment(), timeout_s=5)
     assert caught.value.findings[0].hint == ""
-    assert git_words.cure("kern", {git_words.Why.FULL}).startswith("free space")
+    assert git_words.cure(GitPin("kern", ("x",), "0" * 40), {git_words.Why.FULL}).startswith(
+        "free space"
+    )
 
 
 def test_a_full_disk_under_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

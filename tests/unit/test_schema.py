@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from builder.model.ids import ObjectId, RelPath, is_ref, is_relative_path, is_url
 from builder.model.lane import Lane
 from builder.model.lock import Lock
-from builder.model.schema import Reader, plain
+from builder.model.schema import Reader, plain, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +125,10 @@ def test_a_number_is_not_true() -> None:
         ("git@host:-x", False),
         ("https://example.org/a b", False),
         ("https://example.org/a\nb", False),
+        ("https://example.org/a.git?access_token=x", False),
+        ("https://example.org/a.git#x", False),
+        ("git@example.org:a.git?x", False),
+        ("./a?x", False),
         ("https:///a", False),
         ("https://example.org:port/a", False),
         ("", False),
@@ -168,3 +172,19 @@ def test_no_value_breaks_the_reader(raw: object, kind: type) -> None:
     reader = Reader(Path("x"), "x")
     value = reader.read(kind, raw)
     assert (value is None) == bool(reader.findings)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("https://me:secret@h/x", "'https://…@h/x'"),
+        ("https://h/x.git?access_token=secret", "'https://h/x.git?…'"),
+        ("https://h/x.git#secret?secret", "'https://h/x.git#…'"),
+        ("git@h:x?secret", "'git@h:x?…'"),
+        ("https://h?secret", "'https://h?…'"),
+        ("no address # of a thing?", "'no address # of a thing?'"),
+        ("x" * 100, f"'{'x' * 76}…"),
+    ],
+)
+def test_a_refused_value_is_shown_without_its_secrets(value: str, shown: str) -> None:
+    assert quoted(value) == shown

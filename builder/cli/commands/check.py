@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -9,6 +10,7 @@ import click
 from builder.cli import explanations, findings, progress, wiring
 from builder.cli.options import emit, json_option, platform_option
 from builder.cli.text import clean, one_line
+from builder.model.counts import plural
 from builder.pipeline.check import Checked, check
 from builder.steps import lanes
 
@@ -47,6 +49,10 @@ def command(
         )
         for name in lane or lanes.names(project)
     ]  # fmt: skip
+    checked = [
+        replace(each, findings=tuple(found.named(each.lane) for found in each.findings))
+        for each in checked
+    ]
     if as_json:
         emit([_json(each) for each in checked])
     else:
@@ -71,15 +77,11 @@ def _show(checked: Checked) -> None:
         click.echo(f"  not checked: {one_line(what)}", err=True)
     errors = sum(found.level == "error" for found in checked.findings)
     warnings = len(checked.findings) - errors
-    counts = f"{errors} error{_s(errors)}, {warnings} warning{_s(warnings)}"
-    click.echo(f"{checked.lane}: {checked.checks} checks, {counts}")
+    counts = f"{plural(errors, 'error')}, {plural(warnings, 'warning')}"
+    click.echo(f"{checked.lane}: {plural(checked.checks, 'check')}, {counts}")
     if checked.findings:
         first = checked.findings[0].code
         click.echo(f"  what one means: imgbuild check --explain {first}", err=True)
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"
 
 
 def _json(checked: Checked) -> dict[str, object]:

@@ -11,6 +11,7 @@ import click
 from builder.cli import wiring
 from builder.cli.options import emit, json_option, lane_argument, reported, result
 from builder.cli.text import clean, size, table
+from builder.model.counts import plural
 from builder.pipeline.deps import DepList, ListedDep, listed
 
 
@@ -43,7 +44,7 @@ def _lines(found: DepList) -> Iterator[str]:
             yield f"{dep.name}/{path} stays empty: {reason}"
     archive = found.lock.deps_archive
     digest = archive.content[7:19] if archive else "no archive"
-    yield f"{len(found.deps)} deps, {size(found.size)}; deps-src.tar.gz {digest}"
+    yield f"{plural(len(found.deps), 'dep')}, {size(found.size)}; deps-src.tar.gz {digest}"
 
 
 def _row(dep: ListedDep) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from builder.cli import progress, wiring
-from builder.cli.options import lane_argument, platform_option
+from builder.cli.options import lane_argument, platform_option, reported
 from builder.pipeline.stage import fetch
 
 
@@ -20,9 +20,10 @@ def command(folder: Path, lane: str, platform: str | None) -> None:
 
     A build afterwards touches no network.
     """
-    fetch(
-        lane,
-        platform=platform or wiring.host_platform(),
-        progress=progress.progress(),
-        **wiring.sources(wiring.project(folder)),
-    )
+    with reported(as_json=False):
+        fetch(
+            lane,
+            platform=platform or wiring.host_platform(),
+            progress=progress.progress(),
+            **wiring.sources(wiring.project(folder)),
+        )

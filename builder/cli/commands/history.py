@@ -11,6 +11,7 @@ from builder.cli import findings, wiring
 from builder.cli.options import emit, json_option
 from builder.cli.text import clean, duration, one_line, table
 from builder.errors import Finding, Place, UsageError
+from builder.model.counts import plural
 from builder.model.ids import is_name
 from builder.model.values import Record
 
@@ -59,7 +60,7 @@ def _row(record: Record) -> tuple[str, ...]:
 def _one(records: tuple[Record, ...], wanted: str, *, as_json: bool) -> None:
     found = [r for r in records if r.id.startswith(wanted)]
     if len(found) != 1:
-        word = "no run" if not found else f"{len(found)} runs"
+        word = "no run" if not found else plural(len(found), "run")
         raise UsageError(f"{word} with id {wanted}", hint="imgbuild history lists them")
     record = found[0]
     if as_json:

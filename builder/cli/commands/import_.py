@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import click
@@ -9,8 +10,10 @@ import click
 from builder.cli import findings, wiring
 from builder.cli.options import emit, json_option, reported, result
 from builder.cli.text import clean
-from builder.errors import UsageError
+from builder.errors import Place, UsageError
 from builder.importers.draft import Wanted
+from builder.importers.text import MOST_BYTES, ImportInvalid
+from builder.model.schema import quoted
 from builder.pipeline.imports import ImportReport, import_locks
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -49,9 +52,9 @@ def command(
     """
     with reported(as_json=as_json):
         report = import_locks(
-            {file: file.read_bytes() for file in files},
+            {file: _content(file) for file in files},
             Wanted(lane, image or lane, cuda_arch_list, (platform,)),
-            dict(_pair(url) for url in urls),
+            _pairs(urls),
             force=force,
             project=wiring.project(folder),
             beside=_beside,
@@ -62,11 +65,26 @@ def command(
         _text(report)
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, url = text.partition("=")
-    if not equals:
-        raise UsageError(f"--url {text}: SOURCE=URL is expected")
-    return name, url
+def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, url = text.partition("=")
+        if not equals:
+            raise UsageError(f"--url {quoted(text)}: SOURCE=URL is expected")
+        if found.setdefault(name, url) != url:
+            raise UsageError(f"--url names {quoted(name)} twice, with two addresses")
+    return found
+
+
+def _content(file: Path) -> bytes:
+    """A file that cannot be without end: no pipe, no device, and no more than a lock has."""
+    about = file.stat()
+    if not stat.S_ISREG(about.st_mode) or about.st_size > MOST_BYTES:
+        raise ImportInvalid(
+            f"is no regular file of at most {MOST_BYTES // 1_000_000} MB",
+            hint="write it to a file, and import that", place=Place(file),
+        )  # fmt: skip
+    return file.read_bytes()
 
 
 def _beside(path: Path) -> bytes | None:
@@ -85,6 +103,8 @@ def _text(report: ImportReport) -> None:
         click.echo(clean(report.diff), nl=False)
     for path in report.written:
         click.echo(f"wrote {clean(path)}")
+    for path in report.removed:
+        click.echo(f"removed {clean(path)}")
     if not report.written:
         click.echo("nothing changed")
     for line in findings.lines(report.warnings):
@@ -100,6 +120,7 @@ def _json(report: ImportReport) -> dict[str, object]:
         "lane": report.lane,
         "formats": report.formats,
         "written": report.written,
+        "removed": report.removed,
         "diff": report.diff,
         "kept": report.kept,
         "warnings": [findings.finding_json(found) for found in report.warnings],

@@ -10,6 +10,7 @@ import click
 from builder.cli import wiring
 from builder.cli.options import emit, json_option, reported
 from builder.cli.text import clean, size, table
+from builder.model.counts import plural
 from builder.model.values import ImageInfo
 from builder.pipeline.inspect import find
 
@@ -30,7 +31,7 @@ def command(folder: Path, image: str, env_file: bool, as_json: bool) -> None:
         found = find(image, engine=wiring.engine(), project=wiring.project(folder))
     if env_file:
         for name, value in profile(found):
-            click.echo(f"{name}={value}")
+            click.echo(f"{name}={value}".encode())  # for a file: UTF-8
         return
     if as_json:
         emit(asdict(found))
@@ -52,7 +53,9 @@ def _lines(found: ImageInfo) -> list[str]:
     ours = {k.removeprefix(_OURS): v for k, v in found.labels.items() if k.startswith(_OURS)}
     ours.pop("env", None)
     rows = [("id", found.id), ("tags", ", ".join(found.tags))]
-    rows += [("size", f"{size(found.size)}, {len(found.layers)} layers, {found.architecture}")]
+    rows += [
+        ("size", f"{size(found.size)}, {plural(len(found.layers), 'layer')}, {found.architecture}")
+    ]
     plain = sorted((k, v) for k, v in ours.items() if not k.startswith("source."))
     lines = table([*rows, *plain])
     if not ours:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ import click
 from builder.cli import wiring
 from builder.cli.options import emit, json_option
 from builder.cli.text import one_line
+from builder.model.counts import plural
 from builder.pipeline.proof import Proof
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ def _proof(
     proof = verify_lock(name, tools, offline=offline, deep=deep)
     if not proof.findings:
         stamps.keep(name, watch.seen, proof.answer, online=not offline)
-    return proof
+    return replace(proof, findings=tuple(found.named(name) for found in proof.findings))
 
 
 def _orphan(name: str, project: ProjectFolder) -> Proof:
@@ -109,9 +111,8 @@ def _text(proofs: list[Proof]) -> None:
             click.echo(f"{proof.lane}: the lock holds, build {proof.build_id[:12]}{since}")
     for proof in proofs:
         if proof.findings:
-            count = len(proof.findings)
-            word = "finding" if count == 1 else "findings"
-            click.echo(f"{proof.lane}: {count} {word}, exit {proof.exit_code}")
+            count = plural(len(proof.findings), "finding")
+            click.echo(f"{proof.lane}: {count}, exit {proof.exit_code}")
     if not proofs:
         click.echo("no lanes: locks/ holds no .toml file")
 

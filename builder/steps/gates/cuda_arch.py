@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
+from builder.model.counts import plural
 from builder.model.schema import Check
 from builder.model.values import ImageFile, Verdict
 from builder.steps.gates.elf import ELF_MAGIC
@@ -108,7 +109,7 @@ class CudaArch(Gate):
         if not held:
             seen, hint = "no file matches", "the pattern is from the image's root; ** is any folder"
         else:
-            seen = f"device code in {len(with_code)} of {len(held)} files that match"
+            seen = f"device code in {len(with_code)} of {plural(len(held), 'file')} that match"
             hint = "were the kernels compiled at all? Look for skipped ones in the configure log"
         if self.min_files > 1:
             seen += f"; at least {self.min_files} must have some"
@@ -182,4 +183,4 @@ def _listed(held: Iterable[Architecture]) -> str:
 
 
 def _files(count: int) -> str:
-    return f"{count} file{'' if count == 1 else 's'}"
+    return plural(count, "file")

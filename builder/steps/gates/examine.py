@@ -148,7 +148,8 @@ def _verdicts(need: _Needs, facts: LaneFacts, told: _Told, engine: Engine) -> tu
         return (need.gate.failed(f"could not look: {failed}"),)
     except CouldNotLook as why:
         blind = f"could not look: {why.why}"
-        return (need.gate.failed(blind, why.hint, detail=why.detail),)
+        hint = why.hint.replace("LANE", facts.lane or "LANE")
+        return (need.gate.failed(blind, hint, detail=why.detail),)
 
 
 def _ask(

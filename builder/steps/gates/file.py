@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from builder.model.counts import plural
 from builder.model.ids import Sha256
 from builder.model.schema import Check
 from builder.model.values import Verdict
@@ -78,5 +79,5 @@ class File(Gate):
 
 
 def _described(seen: Seen) -> str:
-    what = "a folder" if seen.file.kind == "folder" else f"{seen.file.size} bytes"
+    what = "a folder" if seen.file.kind == "folder" else plural(seen.file.size, "byte")
     return f"{what}, mode {seen.file.mode:o}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import ClassVar, Literal
 
+from builder.model.counts import plural
 from builder.model.ids import Name
 from builder.model.values import ImageFile, Verdict
 from builder.steps.gates.files import removed
@@ -64,15 +65,13 @@ class Layers(Gate):
         before = base.at(asked, DigestReading)
         unwanted = dict(_compared({path: before.get(path) for path in asked}, suspect))
         if not unwanted:
-            return (
-                self.passed(f"{len(final)} paths in {len(image.layers) - count} layers over it, "
-                            "all of them declared"),
-            )  # fmt: skip
+            paths, over = plural(len(final), "path"), plural(len(image.layers) - count, "layer")
+            return (self.passed(f"{paths} in {over} over it, all of them declared"),)
         lines = [f"{change}: {path}" for path, change in sorted(unwanted.items())]
         more = [f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
         return (
             self.failed(
-                f"{len(unwanted)} paths differ that are not declared, such as {lines[0]}",
+                f"{plural(len(unwanted), 'path')} that are not declared differ, such as {lines[0]}",
                 "leave them as they are, or name them in `allow`",
                 detail="\n".join([*lines[:_SHOWN], *more]),
             ),

@@ -59,7 +59,7 @@ class Log(Gate):
         lines = [line for step, line in log.printed if self.stage in ("", step.stage)]
         wrong = [*self._unwanted(lines, log), *self._missing(lines, log)]
         wrong += self._architectures(lines, log, evidence.facts.cuda_arch_list)
-        return tuple(wrong) or (self.passed(f"{len(lines)} lines are as they must be"),)
+        return tuple(wrong) or (self.passed(_as_they_must_be(len(lines))),)
 
     def _unwanted(self, lines: list[str], log: BuildLog) -> Iterator[Verdict]:
         for text in self.must_not:
@@ -102,6 +102,10 @@ class Log(Gate):
                 f"steps of {names} came from the cache, and no log of them is here",
                 hint="run them again: imgbuild build LANE --no-cache",
             )
+
+
+def _as_they_must_be(count: int) -> str:
+    return f"{count} lines are as they must be" if count != 1 else "1 line is as it must be"
 
 
 def _read(evidence: Evidence) -> BuildLog:

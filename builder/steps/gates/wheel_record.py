@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from builder.model.counts import plural
 from builder.model.ids import Name, RelPath
 from builder.model.values import Verdict
 from builder.steps.gates import in_python
@@ -79,7 +80,7 @@ class WheelRecord(Gate):
             *(self._source(installed, evidence) if self.source else ()),
         ]
         return tuple(wrong) or (
-            self.passed(f"{told['version']}, {len(installed)} files{self._as}"),
+            self.passed(f"{told['version']}, {plural(len(installed), 'file')}{self._as}"),
         )
 
     @property

@@ -149,7 +149,7 @@ def test_wheel_record() -> None:
         "no: a/y.py, and 1 more is in its RECORD and not in the image",
     ]
     but = WheelRecord("a", exclude=("a/x*",))
-    assert judged(but, answer(FILES, changed=["a/x.py"])) == ["ok: 1.0, 1 files as in its RECORD"]
+    assert judged(but, answer(FILES, changed=["a/x.py"])) == ["ok: 1.0, 1 file as in its RECORD"]
     assert judged(gate, answer(FILES, copies=2)) == ["no: is installed 2 times"]
     with pytest.raises(CouldNotLook):
         judged(gate, answer(FILES, record=False))

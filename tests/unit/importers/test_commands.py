@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -106,3 +107,75 @@ def test_all_documents_of_a_lane(run: Run, tmp_path: Path) -> None:
 def test_a_bad_url_option(run: Run) -> None:
     code, _, err = run("import", str(R31), "--lane", "x", "--url", "vllm")
     assert (code, "SOURCE=URL is expected" in err) == (2, True)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("--lane", "A B"), 2, "--lane: 'A B' is no name for a lane"),
+        (("--lane", "-x"), 2, "--lane: '-x' is no name for a lane"),
+        (("--image", "../../etc"), 3, "hint: correct --image"),
+        (("--platform", "linux/riscv64"), 3, "hint: correct --platform"),
+        (("--cuda-arch-list", '12.1"x'), 3, "hint: correct --cuda-arch-list"),
+        (("--url", "vllm=https://u:secret@x/y"), 3, "hint: correct --url vllm=…"),
+        (("--url", "vllm=https://x/y?token=secret"), 3, "hint: correct --url vllm=…"),
+        (("--url", "vlm=https://x/y"), 3, "hint: did you mean vllm?"),
+        (("--url", "nope=https://x/y"), 3, "hint: sources of these files: "),
+        (("--url", "vllm=https://x/y", "--url", "vllm=https://x/z"), 2, "names 'vllm' twice"),
+        (("--url", "https://u:secret@x/y"), 2, "SOURCE=URL is expected"),
+    ],
+)
+def test_nothing_is_written_when_it_ends_with_an_error(
+    run: Run, tmp_path: Path, words: tuple[str, ...], code: int, says: str
+) -> None:
+    for lane in ("new", "there"):
+        if lane == "there":
+            assert run("import", str(R31), "--lane", lane)[0] == 0
+        before = sorted(tmp_path.rglob("*")), files(tmp_path / "locks")
+        ended, _, err = run("import", str(R31), "--lane", lane, "--force", *words)
+        assert (ended, says in err, "secret" in err) == (code, True, False), err
+        assert (sorted(tmp_path.rglob("*")), files(tmp_path / "locks")) == before
+
+
+def test_a_disk_that_takes_only_some_of_the_files(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Path.write_bytes
+
+    def full(path: Path, data: bytes) -> int:
+        if path.name.startswith(".x.toml"):
+            raise OSError(28, "No space left on device", str(path))
+        return plain(path, data)
+
+    before = sorted((tmp_path / "locks").rglob("*"))
+    monkeypatch.setattr(Path, "write_bytes", full)
+    code, _, err = run("import", str(R31), "--lane", "x")
+    assert (code, "No space left" in err) == (9, True)
+    assert sorted((tmp_path / "locks").rglob("*")) == before
+
+
+def test_a_pipe_or_a_device_is_not_read(run: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for file in ("pipe",):
+        code, _, err = run("import", file, "--lane", "x")
+        assert (code, "is no regular file" in err, f"--> {file}" in err) == (3, True, True), err
+
+
+def test_force_removes_the_copies_of_the_replaced_lane(run: Run, tmp_path: Path) -> None:
+    """Not those that another lane refers to, and nothing that no lane ever named."""
+    names = [f"gilded-gnosis-v20-r{n}.b12x.integration.lock.json" for n in (31, 34)]
+    kept = tmp_path / "locks/imported/x"
+    assert run("import", str(INTEGRATION / names[0]), "--lane", "x")[0] == 0
+    (kept / "notes.txt").write_text("mine\n")
+    code, out, _ = run("import", str(INTEGRATION / names[1]), "--lane", "x", "--force")
+    assert (code, f"removed locks/imported/x/{names[0]}\n" in out) == (0, True)
+    assert sorted(p.name for p in kept.iterdir()) == [names[1], "notes.txt"]
+    lane = (tmp_path / "locks/x.toml").read_text()
+    (tmp_path / "locks/y.toml").write_text(lane)
+    code, out, _ = run("import", str(INTEGRATION / names[0]), "--lane", "x", "--force")
+    assert (code, "removed" in out) == (0, False)
+    assert sorted(p.name for p in kept.iterdir()) == [*names, "notes.txt"]
