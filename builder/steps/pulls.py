@@ -24,9 +24,9 @@ def heads(
     pinned: GitPin,
     wanted: Source,
     old: LockedSource | None,
-    former: LockedSource | None,
     *,
     store: GitStore,
+    former: LockedSource | None = None,
 ) -> tuple[GitPin, ...]:
     """The head of each pull request: the lane's, the older lock's, or what its ref names now.
 

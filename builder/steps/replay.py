@@ -62,7 +62,7 @@ def composed(
         return replay(
             name, old, wanted, place=place, project=project, store=store, files=files, say=say
         )
-    heads = pulls.heads(pinned, wanted, old, former, store=store)
+    heads = pulls.heads(pinned, wanted, old, store=store, former=former)
     done = compose.compose(pinned, wanted, heads, lane=lane, store=store, files=files, say=say)
     remember(done.pulls, tree, files=files)
     return done

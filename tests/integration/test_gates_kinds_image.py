@@ -134,7 +134,7 @@ GOOD: tuple[tuple[Gate, str], ...] = (
     (Ptxas(("sm_120a",), ("/opt/triton/bin/ptxas*",)), "taken by /opt/triton/bin/ptxas-blackwell"),
     (Secrets(), "none in "),
     (Layers("runtime", ALLOWED), "all of them declared"),
-    (Log(must=("^x$",)), "1 lines"),
+    (Log(must=("^x$",)), "1 line is"),
 )
 
 
@@ -157,7 +157,12 @@ BAD: tuple[tuple[str, Gate, str, str], ...] = (
     ("bad", WheelRecord("demo-dist"), "demo/models.py differs from its RECORD", "after pip"),
     ("good", Headers(("curand_kernel.h",)), "curand_kernel.h: No such file", "-dev package"),
     ("good", Ptxas(("sm_121a",), ("/opt/triton/bin/ptxas*",)), "12.8 refuses sm_121a", "Triton"),
-    ("good", Layers("runtime", ("usr/**", "etc/**")), "not declared, such as added: opt/", "allow"),
+    (
+        "good",
+        Layers("runtime", ("usr/**", "etc/**")),
+        "undeclared differences, such as added: opt/",
+        "allow",
+    ),
     ("good", Log(must=("NVFP4",)), "no line matches 'NVFP4'", ""),
 )
 

@@ -109,7 +109,7 @@ class CudaArch(Gate):
         if not held:
             seen, hint = "no file matches", "the pattern is from the image's root; ** is any folder"
         else:
-            seen = f"device code in {len(with_code)} of {plural(len(held), 'file')} that match"
+            seen = f"device code in {len(with_code)} of {len(held)} files that match"
             hint = "were the kernels compiled at all? Look for skipped ones in the configure log"
         if self.min_files > 1:
             seen += f"; at least {self.min_files} must have some"

@@ -71,7 +71,7 @@ class Layers(Gate):
         more = [f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
         return (
             self.failed(
-                f"{plural(len(unwanted), 'path')} that are not declared differ, such as {lines[0]}",
+                f"{plural(len(unwanted), 'undeclared difference')}, such as {lines[0]}",
                 "leave them as they are, or name them in `allow`",
                 detail="\n".join([*lines[:_SHOWN], *more]),
             ),

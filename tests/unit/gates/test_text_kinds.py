@@ -167,7 +167,7 @@ def test_layers() -> None:
     image = over(*OVER)
     (bad,) = seen(image, Layers("runtime", ("opt/new/**",)), facts)
     assert not bad.passed
-    assert bad.seen == "3 paths that are not declared differ, such as changed: opt/a.py"
+    assert bad.seen == "3 undeclared differences, such as changed: opt/a.py"
     assert bad.detail.splitlines() == ["changed: opt/a.py", "removed: opt/gone", "changed: opt/l"]
     assert image.reads[0] == ("layers above 1",)
     assert ("",) not in image.reads  # neither image was read whole
@@ -190,7 +190,7 @@ def test_layers_that_empty_a_folder_and_that_come_back() -> None:
     assert other.seen == "is not built on base runtime: its lowest layers are others"
     many = over({f"opt/{i}": b"" for i in range(600)} | {"opt/.wh.gone": b""})
     (bad,) = seen(many, Layers("runtime", ()), facts)
-    assert bad.seen.startswith("601 paths that are not declared differ")
+    assert bad.seen.startswith("601 undeclared differences")
 
 
 def test_a_credential_that_a_later_layer_removes() -> None:
