@@ -141,7 +141,7 @@ def test_a_probe_that_does_not_end() -> None:
         (CudaArch("opt/[cs]*.so", ("sm_121a",)), "device code in 0 of 2 files that match"),
         (CudaArch("opt/x*.so", ("sm_121a",)), "no file matches"),
         (CudaArch("opt/a.so", ("sm_121a",), min_files=2),
-         "device code in 1 of 1 file that match; at least 2 must have some"),
+         "device code in 1 of 1 files that match; at least 2 must have some"),
         (CudaArch("opt/bad.so", ("sm_121a",)), "cannot be read: a fatbin is cut off at byte 0"),
         (CudaArch("opt/*.so", ("sm_121a",), exclude=("opt/*",)), "no file matches"),
     ],
