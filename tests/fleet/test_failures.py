@@ -206,6 +206,20 @@ def test_cut_at_a_random_moment(host: Host, number: int) -> None:
     assert not leftovers(host)
 
 
+def test_what_a_killed_push_left_goes_with_the_next(host: Host) -> None:
+    """Killed between the making of its probe and the removal, it leaves a container there."""
+    node = host.nodes[0]
+    host.has(Layer(100 * KB, 1))
+    assert host.push(node.name).code == 0
+    node.docker("create", "--name", "imgbuild-push-1", "--label", "io.imgbuild.temporary=push",
+                TAG, "-")  # fmt: skip
+    kept = node.docker("create", TAG, "-")
+    host.has(Layer(100 * KB, 1), Layer(100 * KB, 2), day=13)
+    assert host.push(node.name).code == 0
+    assert node.docker("container", "ls", "-aq", "--no-trunc") == kept
+    node.docker("rm", kept)
+
+
 def cut(host: Host, node: Node, how: str, running: subprocess.Popen[str]) -> None:
     match how:
         case "ssh":

@@ -13,24 +13,29 @@ from builder.steps.distribution.plan import is_same, transfer_names
 # $1 docker, $2 the id of the image, $3 its diff ids as JSON, $4 how the names of temporary images
 # begin (they go; without one they stay), then the tags to move. A store that lost content still
 # answers `image inspect` (DISTRIBUTION, trap 1): only the list and a container tell. Under a lock
-# where the node has flock, so that two pushes do not mix their tags.
+# where the node has flock, so that two pushes do not mix their tags; a container that is there
+# then is of a push that was killed.
 SCRIPT = r"""
 d=$1; want=$2; layers=$3; transfer=$4; shift 4; export LC_ALL=C
 say() { printf '\n-- %s\n' "$1"; }
-if command -v flock >/dev/null; then
-    exec 9>"${XDG_RUNTIME_DIR:-$HOME}/.imgbuild-push.lock" && flock -w 60 9
+probe=imgbuild-push-$$
+if command -v flock >/dev/null && exec 9>"${XDG_RUNTIME_DIR:-$HOME}/.imgbuild-push.lock" &&
+    flock -w 60 9; then
+    { left=$($d container ls -a --filter label=io.imgbuild.temporary=push --format '{{.Names}}' |
+        grep -vx "$probe") && $d rm -fv $left; } >/dev/null 2>&1 9>&- &
 fi
 all=$($d image ls -a --no-trunc --format '{{.ID}} {{.Repository}}:{{.Tag}}')
 say listed; printf '%s\n' "$all"
 named() { printf '%s\n' "$all" | awk -v tag="$1" "$2"; }
 said=$(mktemp) || exit 1
-probe=imgbuild-push-$$
+trap 'exit 1' HUP INT PIPE TERM
+trap '[ -z "$probe" ] || $d rm -fv $probe >/dev/null 2>&1 9>&-; rm -f "$said"' EXIT
 $d create --pull=never --network none --name $probe --label io.imgbuild.temporary=push "$want" - \
     >/dev/null 2>"$said" 9>&- &
 about=$($d image inspect --format '{{.Id}} {{json .RootFS.Layers}}
 {{json .}}' "$want" 2>/dev/null)
 wait $! && created=yes || created=
-say create; cat "$said"; rm -f "$said"; [ -z "$created" ] || echo created
+say create; cat "$said"; [ -z "$created" ] || echo created
 { [ -z "$created" ] || $d rm -v $probe >/dev/null; } 9>&- &
 say inspect; printf '%s\n' "$about" | sed 1d
 case $all in *"$want"*) ;; *) created= ;; esac
@@ -52,6 +57,7 @@ if [ -n "$created" ] && [ "$(printf '%s\n' "$about" | sed -n 1p)" = "$want $laye
     [ -z "$gone" ] || $d image rm $gone >/dev/null 2>&1
 fi
 wait
+probe=
 say end
 """
 
