@@ -23,7 +23,11 @@ def known(folder: Path) -> nodes.Known:
         try:
             texts.append((path, path.read_bytes()))
         except (FileNotFoundError, NotADirectoryError):
-            continue
+            if os.environ.get("IMGBUILD_NODES"):
+                raise UsageError(
+                    f"IMGBUILD_NODES names {path}, which is not there",
+                    hint="write it, or unset IMGBUILD_NODES",
+                ) from None
     return nodes.read(texts)
 
 

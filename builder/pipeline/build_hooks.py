@@ -15,11 +15,11 @@ from builder.tools import hooks as tool
 
 @contextmanager
 def hooked(hooks: Hooks, lane: Lane, build_id: str, timeline: Timeline) -> Iterator[None]:
-    """before-build, the block, after-build; that one also when the block fails or is
+    """before-build, the block, after-build; that one also when what came before it fails or is
     interrupted, since it puts right what the first one changed. Raises: BuildHookFailed."""
     about = tool.variables(lane.name, build_id, references(lane, build_id)[0])
-    _run("before-build", hooks.before_build, about, timeline)
     try:
+        _run("before-build", hooks.before_build, about, timeline)
         yield
     except BaseException as error:
         try:

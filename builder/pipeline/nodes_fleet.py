@@ -57,13 +57,16 @@ def rollback(
             for name, plan in plans.items():
                 done.append(name)
                 _swap(links[name], facts[name], {t: (b, a) for t, (a, b) in plan.items()})
-        except ImgbuildError as error:
-            for name in done:
-                _swap(links[name], facts[name], plans[name], check=False)
+        except BaseException as error:  # an interruption too: on all nodes, or on none
+            lost = [n for n in done if not _undone(links[n], facts[n], plans[n])]
+            if not isinstance(error, ImgbuildError):
+                raise
+            how = f"not undone on {', '.join(lost)}" if lost else "all nodes are as they were"
             raise RollbackUndone(
-                f"{done[-1]}: {error}; all nodes are as they were",
-                hint="look at that node, then run it again", detail=error.findings[0].detail,
-            ) from error  # fmt: skip
+                f"{done[-1]}: {error}; {how}",
+                hint="look at that node, and at imgbuild nodes status, before it is run again",
+                detail=error.findings[0].detail,
+            ) from error
     return plans
 
 
@@ -91,17 +94,19 @@ def prunable(
     return going
 
 
-def _swap(
-    link: Connection, facts: NodeFacts, ids: Mapping[str, tuple[str, str]], *, check: bool = True
-) -> None:
+def _undone(link: Connection, facts: NodeFacts, ids: Mapping[str, tuple[str, str]]) -> bool:
+    try:
+        _swap(link, facts, ids)
+    except ImgbuildError:
+        return False
+    return True
+
+
+def _swap(link: Connection, facts: NodeFacts, ids: Mapping[str, tuple[str, str]]) -> None:
     """Each tag gets its first id, and `<tag>-previous` its second."""
     words = [w for tag, (now, former) in sorted(ids.items())
              for w in (tag, now, f"{tag}{fleet.PREVIOUS}", former)]  # fmt: skip
-    try:
-        link.script(fleet.SWAP, " ".join(facts.docker), *words, timeout_s=120)
-    except ImgbuildError:
-        if check:
-            raise
+    link.script(fleet.SWAP, " ".join(facts.docker), *words, timeout_s=120)
 
 
 def _all(found: Mapping[str, NodeFacts | Finding]) -> Mapping[str, NodeFacts]:

@@ -205,15 +205,17 @@ def settle(
         words = arrive.words(docker, want, ends.image, ends.tags, keeps=ends.is_ahead)
         arrived = arrive.read(name, link.script(arrive.SCRIPT, *words, timeout_s=300))
         proof = arrive.judge(name, arrived, ends.image, want=want, config=config, manifest=manifest)
-        run_hooks(link, ends.hooks.after_node, "after-node", ends.about)
     except ImgbuildError as error:
         ends.fail(name, error, sent=sent)
         return
     moved = arrived.moved or {}
-    ends.end(
-        Outcome(
-            name, "present" if plan.transport is None else "pushed", 0, sent, len(plan.missing),
-            want, proof, tuple(moved), {tag: old for tag, old in moved.items() if old},
-            plan.transport or "", plan.via,
-        )
+    outcome = Outcome(
+        name, "present" if plan.transport is None else "pushed", 0, sent, len(plan.missing),
+        want, proof, tuple(moved), {tag: old for tag, old in moved.items() if old},
+        plan.transport or "", plan.via,
     )  # fmt: skip
+    try:
+        run_hooks(link, ends.hooks.after_node, "after-node", ends.about)
+    except ImgbuildError as error:  # the image is there all the same
+        outcome = replace(outcome, state="failed", finding=error.findings[0])
+    ends.end(outcome)

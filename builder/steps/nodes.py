@@ -83,6 +83,8 @@ def choose(known: Known, asked: str | None) -> tuple[Node, ...]:
             unknown.append(_unknown(known, word))
     if unknown:
         raise NodeUnknown.of(unknown)
+    if not found:
+        raise UsageError(f"{', '.join(words)} holds no node", hint="name its nodes in nodes.toml")
     return tuple(found.values())
 
 

@@ -37,6 +37,8 @@ def run_all(commands: Sequence[Sequence[str]], when: str, about: Mapping[str, st
             done = process.run(list(words), env=env, timeout_s=_HOOK_S, check=False)
         except (ToolFailed, ToolMissing) as error:  # no end in time, no such program
             _fail(when, str(error), error.findings[0].detail)
+        except (OSError, ValueError, IndexError) as error:  # no program, or words that none takes
+            _fail(when, f"{' '.join(words) or 'an empty command'} cannot be started: {error}", "")
         if done.returncode:
             said = b"\n".join(text.strip() for text in (done.stdout, done.stderr) if text.strip())
             ended = f"{words[0]} ended with code {done.returncode}"

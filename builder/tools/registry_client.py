@@ -69,7 +69,13 @@ class RegistryClient:
         """Upload a blob in one stream."""
         begun = self._ask("POST", "blobs/uploads/")
         self._check(begun, None, 202)
-        to = urljoin(begun.url, begun.headers.get("Location", ""))
+        try:
+            to = urljoin(begun.url, begun.headers.get("Location", ""))
+        except ValueError as error:
+            raise RegistryDown(
+                f"the registry {self.place.host} names no place for an upload", detail=str(error),
+                hint="look at it, or push without --via",
+            ) from error  # fmt: skip
         to += f"{'&' if urlsplit(to).query else '?'}digest={digest}"
         headers = {"Content-Type": "application/octet-stream"}
         self._check(self._ask("PUT", to, _Body(chunks, size), headers), digest, 201)
@@ -110,7 +116,7 @@ class RegistryClient:
                 f"this host does not trust the certificate of {self.place.host}",
                 hint=f"put its CA at {_CERTS / self.place.host / 'ca.crt'}", detail=str(error),
             ) from error  # fmt: skip
-        except requests.RequestException as error:
+        except (requests.RequestException, ValueError) as error:
             raise RegistryDown(
                 f"the registry {self.place.host} does not answer this host", detail=str(error),
                 hint=f"try: curl -I {self.place.url}/v2/; or push without --via",

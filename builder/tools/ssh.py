@@ -108,7 +108,9 @@ class Link:
 
     @property
     def words(self) -> tuple[str, ...]:
-        return (*self.base, "-S", str(self.socket), "--", self.node.destination)
+        # Over the master or not at all: without it ssh would connect anew, and go on after a cut.
+        only = ("-S", str(self.socket), "-o", "ProxyCommand=false")
+        return (*self.base, *only, "--", self.node.destination)
 
     def _argv(self, command: str) -> list[str]:
         return [*self.words, command]

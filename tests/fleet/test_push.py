@@ -115,6 +115,11 @@ after-push = [["sh", "-c", "echo over $IMGBUILD_RESULT; exit 3"]]
     assert failed.codes == {"node2": "hook-failed", "node4": "hook-failed"}
     assert "busy" in failed.out
     assert not host.nodes[1].engine.ids()
+    nodes.write_text(f'{text}[hooks]\nafter-node = [["false"]]\n')
+    failed = host.push("node2")
+    assert failed.codes == {"node2": "hook-failed"}
+    (outcome,) = host.receipts()[-1]["nodes"]  # the image is there all the same
+    assert (outcome["tags"], TAG in host.nodes[1].engine.ids()) == ([TAG], True)
 
 
 def test_an_image_that_did_not_pass_its_gates(host: Host) -> None:

@@ -178,6 +178,19 @@ def test_answers_that_are_none(answer: str, error: type[Exception]) -> None:
         probe.read("n", answer)
 
 
+@pytest.mark.parametrize(
+    "image",
+    ['{"Id": "x", "Config": "str"}', '{"Id": "x", "RootFS": [1]}', '{"Id": "x", "Size": 1e999}',
+     '{"Id": "x", "Config": {"Labels": [1]}}', '{"Id": ' + "[" * 100_000, '{"RepoTags": [1]}'],
+)  # fmt: skip
+def test_a_node_that_answers_nonsense_fails_alone(image: str) -> None:
+    info = '{"ServerVersion": "26", "Architecture": "x86_64", "DriverStatus": []}'
+    answer = f"-- docker\ndocker\n-- info\n/d\n{info}\n-- space\n\n-- images\n"
+    assert probe.read("n", answer + "-- end\n").images == ()
+    with pytest.raises(probe.ProbeGarbled):
+        probe.read("n", f"{answer}{image}\n-- end\n")
+
+
 def test_what_may_be_pruned() -> None:
     def build(n: int, *tags: str) -> NodeImage:
         labels = {**LABELS, fleet.BUILD_ID: f"{n:012x}" + "0" * 52}

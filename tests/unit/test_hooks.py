@@ -70,11 +70,13 @@ def test_in_order_with_what_they_are_told(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_failing_one_before_stops_all_that_follows(tmp_path: Path) -> None:
+def test_a_failing_one_before_stops_the_build_and_what_it_stopped_starts_again(
+    tmp_path: Path,
+) -> None:
     case = Case(tmp_path / "said", before="echo out; echo err >&2; exit 3")
     with pytest.raises(BuildHookFailed, match="before-build: sh ended with code 3") as failed:
         case.run()
-    assert case.lines() == ["before", f"{ABOUT} "]
+    assert case.lines() == ["before", f"{ABOUT} ", "after", f"{ABOUT} failed"]
     assert failed.value.findings[0].detail == "out\nerr"
     assert failed.value.exit_code == 6
 
@@ -107,3 +109,11 @@ def test_a_program_that_is_not_there_or_does_not_end(
         tool.run_all([words], "before-push", {})
     assert isinstance(failed.value, ImgbuildError)
     assert "nodes.toml" in failed.value.findings[0].hint
+
+
+@pytest.mark.parametrize("words", [("",), (), ("/",), ("a\0b",), ("/etc/hostname",)])
+def test_a_command_that_cannot_be_started(words: tuple[str, ...]) -> None:
+    with pytest.raises(HookFailed, match="before-push: "):
+        tool.run_all([words], "before-push", {})
+    with pytest.raises(BuildHookFailed, match="after-build: "):
+        tool.run_all([words], "after-build", {})

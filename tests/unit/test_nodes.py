@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from builder.cli import nodes_wiring
 from builder.errors import UsageError
 from builder.model.nodes import is_destination, rate
 from builder.steps import nodes
@@ -94,3 +95,17 @@ def test_the_example_of_the_project() -> None:
     assert [n.name for n in nodes.choose(known, "4nodes-switch")] == every
     assert [n.name for n in nodes.choose(known, "ds4")] == every
     assert [n.name for n in nodes.choose(known, "2nodes-dac")] == every[:2]
+
+
+def test_a_group_without_nodes() -> None:
+    known = read(b"schema = 1\n[nodes.a]\n[groups]\nnone = []\n")
+    with pytest.raises(UsageError, match="none holds no node"):
+        nodes.choose(known, "none")
+
+
+def test_a_file_that_the_environment_names_and_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IMGBUILD_NODES", str(tmp_path / "gone.toml"))
+    with pytest.raises(UsageError, match="which is not there"):
+        nodes_wiring.known(tmp_path)

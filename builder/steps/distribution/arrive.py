@@ -100,7 +100,7 @@ def read(node: str, answer: str) -> Arrived:
     text = parts.get("inspect", "").strip()
     try:
         image = probe.image(json.loads(text)) if text else None
-    except (ValueError, KeyError, TypeError):
+    except probe.GARBLED:
         image = None
     created = parts.get("create", "").strip()
     ids = {line.split()[0] for line in parts.get("listed", "").splitlines() if line.strip()}

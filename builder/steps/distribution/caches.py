@@ -232,7 +232,7 @@ def read(folder: Path, data: bytes, names: Sequence[str]) -> Unit:
         files = dict(_files(table["files"]))
         key = CacheKey(*(str(table[word]) for word in ("fingerprint", "architecture", "gpu")))
         return Unit(str(folder), key, str(table["lane"]), str(table["from"]), within(files, names))
-    except (ValueError, KeyError, TypeError) as error:
+    except probe.GARBLED as error:
         raise CacheDamaged(
             f"{folder}: its key cannot be read: {error!r}", hint="pull the cache again"
         ) from error

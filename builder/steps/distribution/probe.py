@@ -31,6 +31,8 @@ say images
 $d image ls -aq --no-trunc | sort -u | xargs $d image inspect --format '{{json .}}' 2>/dev/null
 say end
 """
+# What reading an answer raises that is none: whatever stands in it.
+GARBLED = (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError)
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -72,7 +74,7 @@ def read(node: str, answer: str) -> NodeFacts:
             tools=frozenset(said.get("tools", "").split()),
             images=tuple(_images(said["images"])),
         )
-    except (KeyError, ValueError, TypeError) as error:
+    except GARBLED as error:
         raise ProbeGarbled(
             f"{node} gave an answer that cannot be read: {error!r}",
             hint="does its login shell print something? run: ssh NODE docker info",
@@ -86,9 +88,9 @@ def image(raw: Mapping[str, Any]) -> NodeImage:
     names = raw.get("RepoTags") or ()
     return NodeImage(
         id=str(raw["Id"]),
-        layers=tuple((raw.get("RootFS") or {}).get("Layers") or ()),
+        layers=tuple(map(str, (raw.get("RootFS") or {}).get("Layers") or ())),
         tags=tuple(sorted(t for t in names if "<none>" not in t)),
-        labels=dict(sorted((config.get("Labels") or {}).items())),
+        labels={str(k): str(v) for k, v in sorted((config.get("Labels") or {}).items())},
         architecture=str(raw.get("Architecture", "")),
         created=str(raw.get("Created", "")),
         size=int(raw.get("Size") or 0),
