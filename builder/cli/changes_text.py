@@ -37,7 +37,7 @@ def _source(change: SourceChange) -> Iterator[str]:
         was, now = (head[:12] if head else "none" for head in (pull.before, pull.after))
         yield f"pull request {pull.pull}: head {was} → {now}"
     if change.files:
-        yield f"{_files(change.files)}, +{change.added} -{change.deleted} lines"
+        yield f"{plural(change.files, 'file')}, +{change.added} -{change.deleted} lines"
     for file in change.most:
         gained = "binary" if file.added is None else f"+{file.added} -{file.deleted}"
         yield f"  {one_line(file.path)}  {gained}"
@@ -52,7 +52,3 @@ def _counted(change: SourceChange) -> str:
         return ""
     least = "" if change.complete else "at least "
     return f", {least}{plural(change.count, 'commit')}"
-
-
-def _files(count: int) -> str:
-    return plural(count, "file")

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from builder.cli.text import clean, one_line
 from builder.errors import Finding, ImgbuildError, Place
 from builder.model.counts import plural
 from builder.model.locate import line_of
 from builder.model.schema import dotted
+
+if TYPE_CHECKING:
+    from builder.model.caches import CacheOutcome
+    from builder.model.distribution import Outcome
 
 _SHOWN = 40
 
@@ -75,6 +80,11 @@ def finding_json(found: Finding) -> Mapping[str, Any]:
         "line": line_at(place) if place else None,
         "key": dotted(place.key) if place and place.key else None,
     }
+
+
+def outcome_json(outcome: Outcome | CacheOutcome) -> dict[str, Any]:
+    """How something ended on a node, with its reason as in every other report."""
+    return {**asdict(outcome), "finding": outcome.finding and finding_json(outcome.finding)}
 
 
 def annotation(found: Finding) -> str:

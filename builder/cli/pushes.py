@@ -16,10 +16,7 @@ from builder.model.distribution import Receipt
 
 def report(receipt: Receipt) -> Mapping[str, Any]:
     """As JSON."""
-    nodes = [
-        {**asdict(one), "finding": one.finding and findings.finding_json(one.finding)}
-        for one in receipt.nodes
-    ]
+    nodes = [findings.outcome_json(one) for one in receipt.nodes]
     return {"ok": not code(receipt), **asdict(receipt), "nodes": nodes}
 
 

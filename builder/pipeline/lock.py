@@ -115,7 +115,7 @@ def lock(
         python = _packages("python", *ask, lambda: wheels(lane.build.python), files, line.say)
         packages = _packages("debs", *ask, debs, files, line.say)
         said = ((base, "base"), (python, "wheel"), (packages, "deb"))
-        line.done(", ".join(identity.plural(len(table), word) for table, word in said if table))
+        line.done(", ".join(plural(len(table), word) for table, word in said if table))
     with progress.stage("write") as line:
         image = LockedImage(folder_digest(image_folder(lane), project=project))
         new = Lock(1, image, sources, base, deps, archive, python, packages)
@@ -124,7 +124,7 @@ def lock(
         return replace(report, warnings=followed.warnings)
     with progress.stage("changes") as line:
         found = collect(old, new, lane, root=project.root, store=store, say=line.say)
-        line.done(f"{identity.plural(len(found.sources), 'source')} updated")
+        line.done(f"{plural(len(found.sources), 'source')} updated")
     return replace(report, warnings=followed.warnings, moved=found)
 
 
@@ -281,7 +281,7 @@ def _changes(old: Any, new: Any, at: tuple[str | int, ...] = ()) -> list[tuple[s
 
 def _counted(lane: Lane) -> str:
     return ", ".join(
-        identity.plural(len(table), word)
+        plural(len(table), word)
         for table, word in ((lane.sources, "source"), (lane.deps, "dep"), (lane.python, "wheel"))
         if table
     )
@@ -291,4 +291,4 @@ def _sources_summary(sources: Mapping[str, Any]) -> str:
     modules = sum(len(s.submodules) for s in sources.values())
     patches = sum(len(s.patches) for s in sources.values())
     counts = ((len(sources), "source"), (modules, "submodule"), (patches, "patch"))
-    return ", ".join(identity.plural(n, word) for n, word in counts if n)
+    return ", ".join(plural(n, word) for n, word in counts if n)

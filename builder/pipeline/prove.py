@@ -8,7 +8,7 @@ from dataclasses import replace
 from builder.errors import Finding, ImgbuildError, Place
 from builder.model.counts import plural
 from builder.model.lane import Lane
-from builder.model.lock import Lock, LockedDep, LockedSource
+from builder.model.lock import Lock
 from builder.model.merges import ComposedTree
 from builder.model.values import PatchedSource, VerifiedSource
 from builder.pipeline.lock import fetch_summary
@@ -103,20 +103,18 @@ def _verify(
 ) -> Mapping[str, VerifiedSource]:
     proven: dict[str, VerifiedSource] = {}
     errors: list[ImgbuildError] = []
-    kinds: Mapping[str, Mapping[str, LockedSource | LockedDep]]
-    kinds = {"sources": lock.sources, "deps": lock.deps}
-    for kind, entries in kinds.items():
-        for name, locked in sorted(entries.items()):
-            if f"{kind}.{name}" in absent:
-                continue
-            try:
-                place = Place(lock.path, key=(kind, name))
-                done = verify(name, locked, place=place, store=store, files=files, say=say)
-            except ImgbuildError as error:
-                errors.append(error)
-            else:
-                if kind == "sources":
-                    proven[name] = done
+    for key, locked in sources.entries(lock).items():
+        if key in absent:
+            continue
+        kind, _, name = key.partition(".")
+        try:
+            place = Place(lock.path, key=(kind, name))
+            done = verify(name, locked, place=place, store=store, files=files, say=say)
+        except ImgbuildError as error:
+            errors.append(error)
+        else:
+            if kind == "sources":
+                proven[name] = done
     _raise(errors)
     return proven
 

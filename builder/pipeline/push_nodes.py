@@ -15,7 +15,7 @@ from builder.model.nodes import Hooks, Node
 from builder.node_ports import Connection, NodeLine, OpenNodes
 from builder.steps.distribution import arrive, probe
 from builder.steps.distribution.said import ended, would_move
-from builder.tools.hooks import HookFailed
+from builder.tools.hooks import HINT, HookFailed
 from builder.tools.ssh_words import NodeFailed
 
 _ASK_S = 60.0
@@ -164,7 +164,7 @@ def run_hooks(
         except NodeFailed as error:
             raise HookFailed(
                 f"{link.node.name}: {when}: {words[0]} failed", detail=error.findings[0].detail,
-                hint="mend it, or take it out of [hooks] in nodes.toml",
+                hint=HINT,
             ) from error  # fmt: skip
 
 

@@ -7,19 +7,19 @@ make up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from builder.errors import Finding, Place, SourceError
 from builder.model.lane import Lane
-from builder.model.lock import Lock, LockedCompose, LockedDep, LockedSource
+from builder.model.lock import Lock, LockedCompose, LockedSource
 from builder.model.values import GitPin
 from builder.ports import GitStore, Say
 from builder.steps import pulls
 from builder.steps.hints import restoring
 from builder.steps.reach import Imposter, reachable_from
-from builder.steps.sources import lane_entry, source_urls
+from builder.steps.sources import entries, lane_entry, source_urls
 
 
 class AncestryWrong(SourceError):
@@ -47,24 +47,22 @@ def _reached(
     lane: Lane, lock: Lock, root: Path, store: GitStore, say: Say
 ) -> Iterator[Finding | str]:
     """Whether the refs that lane and lock name reach the locked commits."""
-    every: Mapping[str, Mapping[str, LockedSource | LockedDep]]
-    every = {"sources": lock.sources, "deps": lock.deps}
-    for kind, entries in every.items():
-        for name, locked in sorted(entries.items()):
-            wanted = lane_entry(name, locked, lane)
-            if wanted is None:
-                continue
-            say(name)
-            ref = locked.reachable_from or wanted.track.ref
-            pinned = GitPin(name, source_urls(wanted, root=root), locked.commit, ref)
-            place = Place(lock.path, key=(kind, name))
-            try:
-                _, unknown = reachable_from(pinned, wanted, place=place, store=store, say=say)
-            except Imposter as imposter:
-                yield from imposter.findings
-            else:
-                if unknown is not None:
-                    yield unknown.what
+    for key, locked in entries(lock).items():
+        kind, _, name = key.partition(".")
+        wanted = lane_entry(name, locked, lane)
+        if wanted is None:
+            continue
+        say(name)
+        ref = locked.reachable_from or wanted.track.ref
+        pinned = GitPin(name, source_urls(wanted, root=root), locked.commit, ref)
+        place = Place(lock.path, key=(kind, name))
+        try:
+            _, unknown = reachable_from(pinned, wanted, place=place, store=store, say=say)
+        except Imposter as imposter:
+            yield from imposter.findings
+        else:
+            if unknown is not None:
+                yield unknown.what
 
 
 def _forks(

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from builder.model.counts import plural as plural
+from builder.model.counts import plural
 from builder.model.lane import Lane
 from builder.model.lock import Lock, LockedDep, LockedSource
 from builder.model.schema import plain

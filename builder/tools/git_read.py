@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import shutil
 import tempfile
@@ -87,11 +88,10 @@ class Reader:
 
     def holds(self, name: str) -> bool:
         """Whether an object is there."""
-        git = _gitpython()
         with self._one:
             try:
                 self._opened().odb.info(bytes.fromhex(name))
-            except (ValueError, LookupError, git.exc.GitError, git.exc.ODBError, OSError):
+            except _failures():
                 return False
         return True
 
@@ -178,10 +178,9 @@ class Reader:
 
     @contextlib.contextmanager
     def _reading(self, name: str) -> Iterator[None]:
-        git = _gitpython()
         try:
             yield
-        except (ValueError, LookupError, git.exc.GitError, git.exc.ODBError, OSError) as missing:
+        except _failures() as missing:
             raise ObjectDamaged(name, "cannot be read", self.git_dir) from missing
 
     def _next(self, name: str, pipe: IO[bytes]) -> bytes:
@@ -198,6 +197,7 @@ class Reader:
         return process.run(("git", *arguments), env=self._env, timeout_s=READ_LIMIT_S, check=False)
 
 
+@functools.cache
 def _gitpython() -> ModuleType:
     """GitPython, which looks for the program as it is imported. Raises: ToolMissing."""
     if shutil.which("git") is None:
@@ -206,6 +206,12 @@ def _gitpython() -> ModuleType:
     import git.exc
 
     return git
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What GitPython raises for an object that is not there, or not whole."""
+    exc = _gitpython().exc
+    return ValueError, LookupError, OSError, exc.GitError, exc.ODBError
 
 
 def _prove(name: str, data: bytes, store: Path) -> None:

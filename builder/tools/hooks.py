@@ -9,7 +9,7 @@ from builder.errors import BuildError, DistributionError, ToolFailed, ToolMissin
 from builder.tools import process
 
 _HOOK_S = 600.0
-_HINT = "mend it, or take it out of [hooks] in nodes.toml"
+HINT = "mend it, or take it out of [hooks] in nodes.toml"
 
 
 class HookFailed(DistributionError):
@@ -47,4 +47,4 @@ def run_all(commands: Sequence[Sequence[str]], when: str, about: Mapping[str, st
 
 def _fail(when: str, what: str, detail: str) -> NoReturn:
     kind = BuildHookFailed if when.endswith("-build") else HookFailed
-    raise kind(f"{when}: {what}", hint=_HINT, detail=detail)
+    raise kind(f"{when}: {what}", hint=HINT, detail=detail)

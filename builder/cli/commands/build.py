@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from builder.cli import board, nodes_wiring, progress, pushes, verdicts, wiring
+from builder.cli import nodes_wiring, progress, verdicts, wiring
 from builder.cli.options import (
     PLATFORM,
     emit,
@@ -20,10 +20,11 @@ from builder.cli.options import (
     reported,
 )
 from builder.errors import Finding, ImgbuildError
-from builder.model.values import Verdict
+from builder.model.values import Record, Verdict
 from builder.pipeline.build import Options, build
 from builder.pipeline.lock import lock
-from builder.pipeline.push_ahead import build_and_push
+from builder.ports import Progress
+from builder.steps.nodes import Known
 
 
 @click.command()
@@ -68,24 +69,35 @@ def command(
             contexts=wiring.contexts(), engine=wiring.engine(), records=wiring.records(),
             progress=shown, judged=judged.extend, **tools,
         )  # fmt: skip
-        if group is None:
-            record, receipt = run(), None
-        else:
-            record, receipt = build_and_push(
-                lane,
-                nodes_wiring.choose(known, group),
-                nodes_wiring.options(known),
-                build=lambda final: run(final=final),
-                progress=shown,
-                board=board.board(),
-                **nodes_wiring.tools(),
-            )
+        if group is not None:
+            return _and_push(lane, known, group, run, shown, as_json=as_json)
+        record = run()
     if as_json:
-        pushed = {"push": pushes.report(receipt)} if receipt else {}
-        emit({**asdict(record), **pushed})
-    elif receipt is not None:
+        emit(asdict(record))
+    return 0
+
+
+def _and_push(
+    lane: str, known: Known, group: str, run: Callable[..., Record], shown: Progress, *,
+    as_json: bool,
+) -> int:  # fmt: skip
+    from builder.cli import board, pushes
+    from builder.pipeline.push_ahead import build_and_push
+
+    record, receipt = build_and_push(
+        lane,
+        nodes_wiring.choose(known, group),
+        nodes_wiring.options(known),
+        build=lambda final: run(final=final),
+        progress=shown,
+        board=board.board(),
+        **nodes_wiring.tools(),
+    )
+    if as_json:
+        emit({**asdict(record), "push": pushes.report(receipt)})
+    else:
         pushes.show(receipt)
-    return pushes.code(receipt) if receipt else 0
+    return pushes.code(receipt)
 
 
 @contextmanager

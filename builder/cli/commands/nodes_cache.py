@@ -70,7 +70,13 @@ def push(folder: Path, lane: str, asked: str | None, source: str | None, as_json
         )  # fmt: skip
     wrong = [one.finding for one in outcomes if one.finding is not None]
     if as_json:
-        emit({"ok": not wrong, **_about(units[0]), "nodes": [_json(one) for one in outcomes]})
+        emit(
+            {
+                "ok": not wrong,
+                **_about(units[0]),
+                "nodes": [findings.outcome_json(one) for one in outcomes],
+            }
+        )
     else:
         for line in _lines(outcomes):
             click.echo(clean(line))
@@ -93,7 +99,14 @@ def pull(folder: Path, lane: str, source: str, to: str | None, as_json: bool) ->
         into = caches.choose_folder(to) if to else None
         unit, outcome = _pulled(known, what, _one(known, source), into)
     if as_json:
-        emit({"ok": True, **_about(unit), "folder": unit.folder, "node": _json(outcome)})
+        emit(
+            {
+                "ok": True,
+                **_about(unit),
+                "folder": unit.folder,
+                "node": findings.outcome_json(outcome),
+            }
+        )
     else:
         click.echo(clean(f"{outcome.state}: {outcome.files} files, {size(unit.size)}"))
         click.echo(clean(unit.folder))
@@ -119,10 +132,6 @@ def _one(known: nodes.Known, name: str) -> Node:
 
 def _about(unit: Unit) -> dict[str, Any]:
     return {**asdict(unit.key), "from": unit.node, "bytes": unit.size}
-
-
-def _json(one: CacheOutcome) -> dict[str, Any]:
-    return {**asdict(one), "finding": one.finding and findings.finding_json(one.finding)}
 
 
 def _lines(outcomes: Sequence[CacheOutcome]) -> Iterator[str]:
