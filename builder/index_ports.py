@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from builder.model.lock import LockedFile
+if TYPE_CHECKING:  # names only: whoever draws a line needs no model
+    from builder.model.lock import LockedFile
 
 
 class PackageIndex(Protocol):

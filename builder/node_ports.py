@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from subprocess import Popen
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from builder.errors import ImgbuildError
-from builder.model.distribution import Blob, Receipt, SourceImage
-from builder.model.nodes import Node
+
+if TYPE_CHECKING:  # names only: whoever draws a line needs no model
+    from builder.model.distribution import Blob, Receipt, SourceImage
+    from builder.model.nodes import Node
 
 
 class Shell(Protocol):

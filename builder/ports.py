@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 from builder.errors import SourceError
-from builder.model.merges import CommitRange, FileChange, Merged
-from builder.model.values import (
-    BuildRequest,
-    BuildStep,
-    CommitInfo,
-    EngineInfo,
-    FetchedPin,
-    GitPin,
-    ImageFile,
-    ImageInfo,
-    Record,
-    ScriptResult,
-    TreeEntry,
-)
+
+if TYPE_CHECKING:  # names only: whoever draws a line needs no model
+    from builder.model.merges import CommitRange, FileChange, Merged
+    from builder.model.values import (
+        BuildRequest,
+        BuildStep,
+        CommitInfo,
+        EngineInfo,
+        FetchedPin,
+        GitPin,
+        ImageFile,
+        ImageInfo,
+        Record,
+        ScriptResult,
+        TreeEntry,
+    )
 
 Say = Callable[[str], None]
 """Tells the person at the terminal, in one short line, what is going on right now."""

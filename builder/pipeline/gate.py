@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from builder.errors import LaneError, UsageError
 from builder.model.counts import plural
+from builder.model.label_names import LANE
 from builder.model.values import ImageInfo, Verdict
 from builder.pipeline.inspect import find
 from builder.pipeline.recording import former_logs, own_log
@@ -31,7 +32,7 @@ def gate(
     them is on this machine; without it they could not look.
     """
     image = find(reference, engine=engine, project=project)
-    name = lane or image.labels.get("io.imgbuild.lane")
+    name = lane or image.labels.get(LANE)
     if name is None:
         raise UsageError(
             f"{reference} names no lane",

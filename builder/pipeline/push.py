@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from builder.errors import UsageError
 from builder.model.distribution import Outcome, Receipt, SourceImage
+from builder.model.label_names import BUILD_ID, GATES, LANE
 from builder.model.nodes import Node
 from builder.node_ports import Board, Connections, Layers, Receipts, Source
 from builder.pipeline.push_bring import Options, bring
@@ -19,7 +20,6 @@ from builder.pipeline.push_nodes import Ends
 from builder.ports import Progress
 from builder.steps.distribution import place as placing
 from builder.steps.distribution import plan as planning
-from builder.steps.labels import BUILD_ID, GATES, LANE
 from builder.tools import hooks
 
 

@@ -25,8 +25,6 @@ from builder.steps.distribution import archives
 from builder.steps.distribution.said import megabytes
 from builder.tools.delivery import Limit
 from builder.tools.load_words import load_failed
-from builder.tools.push_registry import Registry
-from builder.tools.registry_client import RegistryClient
 from builder.tools.registry_words import pull_failed
 from builder.tools.ssh_words import NodeFailed
 
@@ -78,6 +76,8 @@ def _upload(layers: Layers, place: RegistryPlace, line: NodeLine, limit: Limit) 
 
     Raises: RegistryDown, RegistryDenied, RegistryRefused, RegistryDiffers.
     """
+    from builder.tools.registry_client import RegistryClient
+
     client, digests, sent = RegistryClient(place), layers.digests(), 0
 
     def counted(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -118,6 +118,8 @@ def pulling(move: Move, pool: ThreadPoolExecutor) -> Iterator[None]:
     if not pulls:
         yield
         return
+    from builder.tools.push_registry import Registry
+
     config, manifest = move.layers.config(), archives.manifest_of(move.layers)
     digest = archives.digest(manifest)
     served = (digest, manifest), (archives.digest(config), config)

@@ -7,15 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from builder.errors import BuildError
+from builder.model.label_names import BUILD_ID, ENV, GATES, LANE, LOCK_DIGEST
 from builder.model.lane import Lane
 from builder.model.lock import Lock
 from builder.model.values import ImageInfo, LabelledImage, PassedGates, Verdict
 from builder.ports import Engine
 
 CANDIDATES = "imgbuild-candidate"
-LANE, BUILD_ID = "io.imgbuild.lane", "io.imgbuild.build-id"
-LOCK_DIGEST, GATES = "io.imgbuild.lock-digest", "io.imgbuild.gates"
-ENV = "io.imgbuild.env"  # names of the variables that the lane gives the image
 _OCI = "org.opencontainers.image"
 
 

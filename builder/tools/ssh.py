@@ -7,7 +7,6 @@ keys are never relaxed, no agent is forwarded, nothing is ever asked.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import re
 import shlex
@@ -16,7 +15,9 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from builder.errors import ToolFailed
@@ -150,26 +151,29 @@ class Ssh:
         folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-", dir=_top()))
         with contextlib.ExitStack() as running:
             running.callback(shutil.rmtree, folder, ignore_errors=True)
+            with ThreadPoolExecutor() as pool:
+                default = pool.submit(_shown, ("ssh", "-F", os.devnull), "node")
+                shown = list(pool.map(partial(_shown, self._base), (n.destination for n in nodes)))
+            ciphers = default.result().get("ciphers")
             links = {
-                node.name: running.enter_context(self._master(node, folder / f"{i}"))
+                node.name: running.enter_context(
+                    self._master(node, folder / f"{i}", shown[i], ciphers)
+                )
                 for i, node in enumerate(nodes)
             }
             yield Opened(folder, links)
 
     @contextlib.contextmanager
-    def _master(self, node: Node, socket: Path) -> Iterator[Link]:
-        shown = _shown(self._base, node.destination)
+    def _master(
+        self, node: Node, socket: Path, shown: Mapping[str, str], ciphers: str | None
+    ) -> Iterator[Link]:
         # The fast cipher first, unless the user's config chooses ciphers for this node.
-        cipher = ("-o", _FAST_CIPHER) if shown.get("ciphers") == self._default else ()
+        cipher = ("-o", _FAST_CIPHER) if shown.get("ciphers") == ciphers else ()
         base = (*self._base, *cipher)
         argv = [*_bound(), *base, "-M", "-N", "-S", str(socket), "--", node.destination]
         log = socket.with_suffix(".log")
         with log.open("wb") as out, process.started(argv, env=environment(), stderr=out) as master:
             yield Link(node, base, socket, master, log, _address(shown))
-
-    @functools.cached_property
-    def _default(self) -> str | None:
-        return _shown(("ssh", "-F", os.devnull), "node").get("ciphers")
 
 
 def _shown(base: Sequence[str], destination: str) -> dict[str, str]:

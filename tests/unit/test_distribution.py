@@ -17,6 +17,7 @@ from builder.model.distribution import (
     Store,
     chain_ids,
 )
+from builder.model.label_names import GATES
 from builder.model.nodes import Node
 from builder.steps.distribution import archives, arrive, fleet, plan, probe
 
@@ -118,7 +119,7 @@ def test_batches(
 
 def test_gates() -> None:
     assert plan.passed_gates(LABELS)
-    for labels in ({}, {**LABELS, plan.GATES: "1 of 2"}, {**LABELS, plan.GATES: "all"}):
+    for labels in ({}, {**LABELS, GATES: "1 of 2"}, {**LABELS, GATES: "all"}):
         assert not plan.passed_gates(labels)
 
 

@@ -11,7 +11,6 @@ from builder.cli import board, nodes_wiring, progress, pushes
 from builder.cli.options import emit, json_option, reported
 from builder.errors import UsageError
 from builder.model.distribution import Fanout
-from builder.pipeline.nodes_fleet import prunable as prune
 from builder.pipeline.push import push
 
 
@@ -74,6 +73,8 @@ def command(
             **nodes_wiring.tools(),
         )
         if keep is not None and receipt.lane and not dry_run:
+            from builder.pipeline.nodes_fleet import prunable as prune
+
             good = {one.node for one in receipt.nodes if one.state != "failed"}
             served = [node for node in chosen if node.name in good]
             prune(receipt.lane, served, keep=keep, remove=True,

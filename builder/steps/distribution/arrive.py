@@ -24,14 +24,14 @@ if command -v flock >/dev/null && exec 9>"${XDG_RUNTIME_DIR:-$HOME}/.imgbuild-pu
     { left=$($d container ls -a --filter label=io.imgbuild.temporary=push --format '{{.Names}}' |
         grep -vx "$probe") && $d rm -fv $left; } >/dev/null 2>&1 9>&- &
 fi
-all=$($d image ls -a --no-trunc --format '{{.ID}} {{.Repository}}:{{.Tag}}')
-say listed; printf '%s\n' "$all"
-named() { printf '%s\n' "$all" | awk -v tag="$1" "$2"; }
 said=$(mktemp) || exit 1
 trap 'exit 1' HUP INT PIPE TERM
 trap '[ -z "$probe" ] || $d rm -fv $probe >/dev/null 2>&1 9>&-; rm -f "$said"' EXIT
 $d create --pull=never --network none --name $probe --label io.imgbuild.temporary=push "$want" - \
     >/dev/null 2>"$said" 9>&- &
+all=$($d image ls -a --no-trunc --format '{{.ID}} {{.Repository}}:{{.Tag}}')
+say listed; printf '%s\n' "$all"
+named() { printf '%s\n' "$all" | awk -v tag="$1" "$2"; }
 about=$($d image inspect --format '{{.Id}} {{json .RootFS.Layers}}
 {{json .}}' "$want" 2>/dev/null)
 wait $! && created=yes || created=

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from builder.model.distribution import Blob, SourceImage
+from builder.model.label_names import LANE
 from builder.node_ports import Layers
 from builder.steps.distribution import archives
-from builder.steps.distribution.plan import LANE
 
 
 @dataclass(frozen=True, slots=True)

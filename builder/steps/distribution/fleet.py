@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from builder.errors import DistributionError, Finding
 from builder.model.distribution import NodeFacts, NodeImage
-from builder.steps.distribution.plan import BUILD_ID, GATES, LANE, TRANSFER, transfer_names
+from builder.model.label_names import BUILD_ID, GATES, LANE
+from builder.steps.distribution.plan import TRANSFER, transfer_names
 
 PREVIOUS = "-previous"
 # Images that containers use, running or not; by their ids.

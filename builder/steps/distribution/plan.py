@@ -16,12 +16,10 @@ from builder.model.distribution import (
     Transport,
     chain_ids,
 )
+from builder.model.label_names import BUILD_ID, GATES, LANE
 from builder.model.nodes import Node
 
 TRANSFER = "imgbuild-transfer"
-LANE = "io.imgbuild.lane"
-GATES = "io.imgbuild.gates"
-BUILD_ID = "io.imgbuild.build-id"
 _SPARE = 256 * 1024 * 1024
 _FAST = 150e6  # bytes a second; a node's load is not faster than the link above it
 _ROUND = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|\+00:00)")
