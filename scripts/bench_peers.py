@@ -7,6 +7,7 @@ docker-registry; one is started outside of what is measured, and keeps what it w
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -18,6 +19,7 @@ from tests.fleet.fleet import Fleet, Node
 from tests.fleet.machine import call, spawn, until
 
 TAG = "fleet:local"
+SKOPEO = os.environ.get("SKOPEO", "skopeo")
 _PORT = 5555
 _CONFIG = """\
 version: 0.1
@@ -34,14 +36,18 @@ def save_load(made: Fleet) -> None:
 
 
 def skopeo(made: Fleet) -> None:
-    """skopeo from engine to engine, each node's socket forwarded by ssh."""
+    """skopeo from engine to engine, each node's socket forwarded by ssh.
+
+    Debian 12's is too old for today's engines; SKOPEO names the command of another one, such as
+    `chroot FOLDER skopeo` with a Debian 13 that sees /root, /run and /tmp.
+    """
 
     def one(node: Node) -> None:
         socket = made.folder / f"skopeo-{node.name}.sock"
         there = node.engine.socket.removeprefix("unix://")
         with _tunnel(made, node, f"-L{socket}:{there}", socket.exists):
             _shell(
-                f"skopeo copy -q --src-daemon-host {made.source.socket} --dest-daemon-host "
+                f"{SKOPEO} copy -q --src-daemon-host {made.source.socket} --dest-daemon-host "
                 f"unix://{socket} docker-daemon:{TAG} docker-daemon:{TAG}", made,
             )  # fmt: skip
         socket.unlink(missing_ok=True)
@@ -149,6 +155,10 @@ def _shell(words: str, made: Fleet) -> None:
 
 def lacking(way: str) -> str:
     """The Debian package that a way needs and that is not here, or nothing."""
-    needed = {"skopeo": "skopeo", "registry": "docker-registry", "pussh": "docker-registry"}
+    needed = {
+        "skopeo": SKOPEO.split()[0],
+        "registry": "docker-registry",
+        "pussh": "docker-registry",
+    }
     program = needed.get(way)
     return program if program and shutil.which(program) is None else ""

@@ -3,10 +3,10 @@
 
     scripts/bench_push.py [--nodes 1] [--mbit N] [--rounds 3] [--store classic] [--ways a,b]
 
-Seconds, megabytes that left this host, and the peak memory of imgbuild's largest process, for a
-first push, a changed layer and nothing new; the ratios are to `docker save | ssh docker load` in
-the same run. Ways: save, skopeo, registry, pussh (bench_peers.py), imgbuild, and imgbuild's own
-zstd, plain, pull, star, chain.
+Seconds, megabytes that left this host, CPU seconds of its engine and of what was started here, and
+the peak memory of imgbuild's largest process, for a first push, a changed layer and nothing new;
+the ratios are to `docker save | ssh docker load` in the same run. Ways: save, skopeo, registry,
+pussh (bench_peers.py), imgbuild, and imgbuild's own zstd, plain, pull, star, chain.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -36,6 +37,7 @@ CHANGED = [*LAYERS[:7], Layer(50 * MB, 99)]
 TAG = bench_peers.TAG
 Row = dict[str, str | float | int]
 Way = Callable[[Fleet], None]
+Figures = tuple[float, int, float]  # seconds, bytes, CPU seconds
 
 
 def push(
@@ -67,12 +69,13 @@ def push(
                 continue
             finally:
                 bench_peers.forget(made)
-            for case, pairs in found.items():
+            for case, figures in found.items():
                 rows.append({
                     "bench": "push", "way": name, "case": case, "nodes": nodes,
                     "mbit": mbit or 0, "store": store,
-                    "seconds": round(statistics.median(s for s, _ in pairs), 2),
-                    "megabytes": round(statistics.median(b for _, b in pairs) / MB, 1),
+                    "seconds": round(statistics.median(s for s, _, _ in figures), 2),
+                    "megabytes": round(statistics.median(b for _, b, _ in figures) / MB, 1),
+                    "cpu": round(statistics.median(c for _, _, c in figures), 2),
                     "peak": round(max(_peak, default=0) / MB),
                 })  # fmt: skip
                 print(table(rows[-1:], rows), file=sys.stderr)
@@ -81,9 +84,9 @@ def push(
 
 def _rounds(
     name: str, rounds: int, made: Fleet, first: bytes, changed: bytes
-) -> dict[str, list[tuple[float, int]]]:
-    """Seconds and bytes of each round, by case. Raises: RuntimeError, when the way fails."""
-    found: dict[str, list[tuple[float, int]]] = {}
+) -> dict[str, list[Figures]]:
+    """Those of each round, by case. Raises: RuntimeError, when the way fails."""
+    found: dict[str, list[Figures]] = {}
     _peak.clear()
     for _ in range(rounds):
         for engine in (made.source, *(node.engine for node in made.nodes)):
@@ -106,11 +109,26 @@ sys.exit(code)
 _peak: list[int] = []  # bytes; of the largest process of each run of imgbuild
 
 
-def _measured(way: Way, made: Fleet) -> tuple[float, int]:
+def _measured(way: Way, made: Fleet) -> Figures:
     os.sync()
-    before, began = made.network.host_sent(), time.perf_counter()
+    sent, worked, began = made.network.host_sent(), _worked(made), time.perf_counter()
     way(made)
-    return time.perf_counter() - began, made.network.host_sent() - before
+    took = time.perf_counter() - began
+    return took, made.network.host_sent() - sent, _worked(made) - worked
+
+
+def _worked(made: Fleet) -> float:
+    """CPU seconds of this host: its engine with what that started, and what ended here."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert made.source.process is not None
+    engine = made.source.process.pid
+    tasks = Path(f"/proc/{engine}/task").glob("*/children")
+    started = [pid for task in tasks for pid in task.read_text().split()]
+    ticks = 0
+    for pid in (str(engine), *started):
+        stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += sum(map(int, stat[11:15]))  # proc(5): utime, stime, cutime, cstime
+    return ended.ru_utime + ended.ru_stime + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _check(made: Fleet) -> None:
@@ -164,7 +182,7 @@ def table(shown: list[Row], rows: list[Row]) -> str:
     for row in shown:
         line = (f"{row['way']:9} {row['case']:8} {row['nodes']} nodes {row['store']} "
                 f"{row['mbit'] or 'full'} Mbit {row['seconds']:7.2f} s "
-                f"{row['megabytes']:8.1f} MB")  # fmt: skip
+                f"{row['megabytes']:8.1f} MB {row['cpu']:6.2f} s of CPU")  # fmt: skip
         if row["peak"]:
             line += f"   {row['peak']} MB of memory at most"
         if (other := base.get(row["case"])) is not None and other is not row:
