@@ -9,7 +9,7 @@ import random
 import subprocess
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tests.fleet.engine import Engine
 
@@ -23,10 +23,19 @@ GOOD = {
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer of so many bytes; half of them can be compressed. The seed makes its content."""
+    """A layer of so many bytes. The seed makes its content, of `pool` if there is one; else half
+    of it can be compressed."""
 
     size: int
     seed: int
+    pool: bytes = field(default=b"", repr=False)
+
+    def content(self, made: random.Random, size: int) -> bytes:
+        if self.pool:
+            at = made.randrange(len(self.pool) - size + 1)
+            return self.pool[at : at + size]
+        half = made.randbytes(size // 2)
+        return half + bytes(size - len(half))
 
 
 def archive(
@@ -82,8 +91,7 @@ def _layer(layer: Layer) -> bytes:
         for i, size in enumerate(_sizes(layer.size)):
             entry = tarfile.TarInfo(f"{folder}/{i}")
             entry.size, entry.mtime = size, 1757692800
-            half = made.randbytes(size // 2)
-            tar.addfile(entry, io.BytesIO(half + bytes(size - len(half))))
+            tar.addfile(entry, io.BytesIO(layer.content(made, size)))
         if layer.size:
             link = tarfile.TarInfo(f"{folder}/hard")
             link.type, link.linkname = tarfile.LNKTYPE, f"{folder}/0"
