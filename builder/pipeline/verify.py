@@ -11,6 +11,7 @@ from typing import Any
 from builder.errors import ImgbuildError, SourceError
 from builder.index_ports import Registry, WheelIndex
 from builder.model.counts import plural
+from builder.model.lane import Lane
 from builder.model.lock import Lock, LockedDep, LockedSource
 from builder.model.values import PatchedSource, SourceTree
 from builder.pipeline.proof import Proof
@@ -62,7 +63,7 @@ def verify_lock(name: str, tools: Tools, *, offline: bool, deep: bool = False) -
         tools.progress.title(f"{lane.name} · build {build_id[:12]}")
         timeline = Timeline(tools.progress)
         unchecked = [*_prove(read, lock, tools, timeline, offline=offline, deep=deep)]
-        asked = _ask(lock, tools, timeline, offline=offline)
+        asked = _ask(read.lane, lock, tools, timeline, offline=offline)
     except LockMissing as error:
         assert read is not None
         found = tuple(unresolved.without_lock(error, read.lane, project=tools.project))
@@ -108,16 +109,20 @@ def _prove(
     yield from _absent(lock, tools.files, offline=offline)
 
 
-def _ask(lock: Lock, tools: Tools, timeline: Timeline, *, offline: bool) -> Asked:
-    """What registries and indexes say of the lock."""
-    count = len(lock.python) + sum(base.ref is not None for base in lock.base.values())
+def _ask(lane: Lane, lock: Lock, tools: Tools, timeline: Timeline, *, offline: bool) -> Asked:
+    """What registries, indexes and git servers say of the lock."""
+    root = tools.project.root
+    count = online.count(lane, lock, root=root)
+    what = f"bases, wheels and tags: {count}"
     if offline:
-        left = (f"bases and wheels: {count} not looked up (--offline)",) if count else ()
-        return Asked((), left)
+        return Asked((), (f"{what} not looked up (--offline)",) if count else ())
     with timeline.stage("online") as line:
-        found = online.ask(lock, registry=tools.registry, wheels=tools.wheels, say=line.say)
+        found = online.ask(
+            lane, lock, root=root, store=tools.store, registry=tools.registry, wheels=tools.wheels,
+            say=line.say,
+        )  # fmt: skip
         unasked = f", {len(found.unchecked)} not checked" if found.unchecked else ""
-        line.done(f"bases and wheels: {count} looked up{unasked}", good=not found.findings)
+        line.done(f"{what} looked up{unasked}", good=not found.findings)
     return found
 
 

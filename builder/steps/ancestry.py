@@ -61,7 +61,7 @@ def _reached(
         except Imposter as imposter:
             yield from imposter.findings
         else:
-            if unknown is not None:
+            if unknown is not None and unknown.code != "tag-moved":  # which is asked of by itself
                 yield unknown.what
 
 

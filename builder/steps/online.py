@@ -1,14 +1,17 @@
-"""Ask registries and indexes whether they still serve what a lock names."""
+"""Ask registries, indexes and git servers whether they still have what a lock names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from builder.errors import Finding, ImgbuildError, Place
 from builder.index_ports import Registry, WheelIndex
+from builder.model.lane import Lane
 from builder.model.lock import Lock
-from builder.ports import Say
+from builder.ports import GitStore, Say
+from builder.steps import tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +22,19 @@ class Asked:
     unchecked: tuple[str, ...]
 
 
-def ask(lock: Lock, *, registry: Registry, wheels: WheelIndex, say: Say) -> Asked:
-    """Look up every base digest and every wheel of a lock; nothing is downloaded."""
+def count(lane: Lane, lock: Lock, *, root: Path) -> int:
+    """How many bases, wheels and tags there are to look up."""
+    bases = sum(base.ref is not None for base in lock.base.values())
+    return bases + len(lock.python) + len([*tags.tagged(lane, lock, root=root)])
+
+
+def ask(
+    lane: Lane, lock: Lock, *,
+    root: Path, store: GitStore, registry: Registry, wheels: WheelIndex, say: Say,
+) -> Asked:  # fmt: skip
+    """Look up every base digest, wheel and tag of a lock; nothing is downloaded."""
     found = [*_bases(lock, registry, say), *_wheels(lock, wheels, say)]
+    found += tags.ask(lane, lock, root=root, store=store, say=say)
     if lock.debs:
         found.append(f"{', '.join(sorted(lock.debs))}: whether apt's index still has them")
     return Asked(

@@ -6,10 +6,14 @@ somebody's fork ("imposter commit") looks like the project's own.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from builder.errors import Finding, Place, SourceError
 from builder.model.lane import Dep, Source
 from builder.model.values import GitPin
 from builder.ports import GitStore, Say
+
+TAGS = "refs/tags/"
 
 
 class Imposter(SourceError):
@@ -21,7 +25,8 @@ class Imposter(SourceError):
 def reachable_from(
     pinned: GitPin, wanted: Source | Dep, *, place: Place, store: GitStore, say: Say
 ) -> tuple[str | None, Finding | None]:
-    """The declared ref when it reaches the commit, else a warning why that is not known.
+    """The declared ref when it reaches the commit; a warning when that is not known, or when it is
+    a tag of another commit.
 
     Asks the server. `place` is the entry's table in the lane. Raises: Imposter.
     """
@@ -37,7 +42,23 @@ def reachable_from(
         return None, _unknown(pinned, place, "its history is too long to be followed")
     if not found:
         raise _imposter(pinned, tip, place)
+    if pinned.ref.startswith(TAGS) and tip != pinned.commit:
+        here = Place(place.file, key=(*place.key, "commit"))
+        said = tag_moved(pinned, f"is at {tip:.12} now", here, entry=pinned.name)
+        return pinned.ref, replace(said, level="warning")
     return pinned.ref, None
+
+
+def tag_moved(pinned: GitPin, seen: str, place: Place, *, entry: str) -> Finding:
+    """That a tag does not name the pinned commit; `entry` is the lane's, to be updated."""
+    tag = (pinned.ref or "").removeprefix(TAGS)
+    return Finding(
+        "tag-moved", f"{pinned.name}: the tag {tag} {seen}, pinned is {pinned.commit:.12}",
+        "a tag stays where it is, unless somebody replaces a release: find out why before you "
+        f"build from either; to take what is there now: imgbuild lock {place.file.stem} --update "
+        f'{entry}, then read the diff; to stay, say why in the lane: unreachable = "…"',
+        place=place,
+    )  # fmt: skip
 
 
 def _imposter(pinned: GitPin, tip: str, place: Place) -> Imposter:

@@ -278,6 +278,17 @@ def test_an_imposter(tmp_path: Path, place: Place) -> None:
     assert report.lock.sources["kern"].reachable_from is None
 
 
+def test_a_commit_that_its_tag_left_behind(tmp_path: Path, place: Place) -> None:
+    repo, base, _ = composed(tmp_path)
+    repo.point("refs/tags/v1", repo.add({"a.txt": lines((3, "more"))}, base))
+    place.lane(source(repo, base, track='{ tag = "v1" }'))
+    report = place.lock()
+    assert [w.code for w in report.warnings] == ["tag-moved"]
+    assert report.lock.sources["kern"].reachable_from == "refs/tags/v1"
+    place.lane(source(repo, base, track='{ tag = "v1" }', unreachable='"of r1"'))
+    assert place.lock().warnings == ()
+
+
 def test_a_conflict_leaves_all_as_it_was(tmp_path: Path, place: Place) -> None:
     repo, base, _ = composed(tmp_path)
     repo.pull(8, repo.add({"a.txt": lines((20, "eight"))}, base))

@@ -213,3 +213,38 @@ def test_a_pack_with_other_bytes_is_told_as_damage(place: Place) -> None:
         pack.write_bytes(data)
     assert 4 in ends
     assert place.proof("--deep")["ok"] is True
+
+
+def test_a_tag_that_moved_is_told_and_a_branch_is_not(place: Place) -> None:
+    lane = place.root / "locks/one.toml"
+    text = lane.read_text()
+    source = place.root / "sources/d"
+    git(source, "tag", "-a", "-m", "one", "v1")
+    head, _, rest = text.rpartition('track = { branch = "main" }')
+    lane.write_text(f'{head}track = {{ tag = "v1" }}{rest}')
+    unserved = {"PIP_INDEX_URL": "http://127.0.0.1:1/", "HTTPS_PROXY": "http://127.0.0.1:1"}
+    online = Place(place.root, {**place.env, **unserved})
+    assert place.run("lock", "one").returncode == 0
+    assert online.run("verify-lock", "one").returncode == 0
+    for name in ("d", "k"):  # the branches move on
+        git(place.root / "sources" / name, "commit", "-q", "--allow-empty", "-m", "two")
+    stamps = Path(place.env["IMGBUILD_CACHE"]) / "proofs"
+    next(stamps.iterdir()).unlink()
+    assert online.run("verify-lock", "one").returncode == 0
+    git(source, "tag", "-f", "-a", "-m", "two", "v1")
+    next(stamps.iterdir()).unlink()
+    assert place.proof()["ok"]  # offline
+    done = online.run("verify-lock", "one", "--json")
+    (found,) = json.loads(done.stdout)
+    (finding,) = found["findings"]
+    assert (done.returncode, finding["code"], finding["file"]) == (4, "tag-moved", "locks/one.lock")
+    assert place.lock.read_text().splitlines()[finding["line"] - 1].startswith("commit = ")
+    assert "imgbuild lock one --update d" in finding["hint"]
+    deep = online.run("verify-lock", "one", "--deep").stderr
+    assert deep.count("the tag v1 is at") == 1
+    git(source, "tag", "-d", "v1")
+    assert "the tag v1 is gone" in online.run("verify-lock", "one").stderr
+    source.rename(place.root / "sources/away")
+    done = online.run("verify-lock", "one")
+    assert done.returncode == 0
+    assert "not checked: d: where the tag v1 is now" in done.stderr

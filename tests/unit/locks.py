@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 OBJECTS = [f"{n:x}" * 40 for n in range(10)]
@@ -117,3 +118,18 @@ def lane_table() -> dict[str, Any]:
         "imported": [{"file": "imported/x.lock", "sha256": DIGESTS[0], "format": "source-lock",
                       "sources": ["kern"]}],
     })  # fmt: skip
+
+
+def quick(value: Any) -> str:
+    """A value as TOML in one line: tomlkit takes a hundred times as long."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(k)} = {quick(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(quick, value)) + "]"
+    if isinstance(value, float):
+        return repr(value)  # nan, where JSON has NaN
+    return json.dumps(value)
+
+
+def quick_text(table: dict[str, Any]) -> bytes:
+    return "".join(f"{key} = {quick(value)}\n" for key, value in table.items()).encode()

@@ -34,6 +34,20 @@ def test_put_create_path(tmp_path: Path) -> None:
     assert list((tmp_path / "cache/tmp").iterdir()) == []
 
 
+def test_a_file_that_is_here_is_not_copied_again(tmp_path: Path) -> None:
+    """What was seen of it by its inode holds on: a stamp of `verify-lock`."""
+    files = FileStore(tmp_path / "cache")
+    (tmp_path / "x").write_bytes(b"hello")
+    _, place = files.put(tmp_path / "x")
+    first = place.stat().st_ino
+    assert files.put(tmp_path / "x") == files.put(tmp_path / "x", sha256=HELLO) == (HELLO, place)
+    assert place.stat().st_ino == first
+    place.chmod(0o644)
+    place.write_bytes(b"hellO")
+    assert files.put(tmp_path / "x") == (HELLO, place)
+    assert files.path(HELLO) == place
+
+
 def test_another_content_is_refused(tmp_path: Path) -> None:
     files = FileStore(tmp_path)
     (tmp_path / "x").write_bytes(b"hullo")

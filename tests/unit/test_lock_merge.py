@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 import re
 import tomllib
@@ -22,7 +21,7 @@ from builder.steps import lockmerge
 from builder.steps.lanes import lock_of
 from builder.steps.lockmerge import entries
 from builder.tools.toml import lock_text
-from tests.unit.locks import DIGESTS, OBJECTS, lock_table
+from tests.unit.locks import DIGESTS, OBJECTS, lock_table, quick_text
 
 PATH = Path("locks/demo.lock")
 EXAMPLES = int(os.environ.get("IMGBUILD_EXAMPLES", "300"))
@@ -30,19 +29,6 @@ EXAMPLES = int(os.environ.get("IMGBUILD_EXAMPLES", "300"))
 
 def text(table: dict[str, Any]) -> bytes:
     return lock_text(lock_of(tomlkit.dumps(table).encode(), PATH, "demo"), "demo").encode()
-
-
-def quick(value: Any) -> str:
-    """A value as TOML in one line: tomlkit takes a hundred times as long."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(k)} = {quick(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(quick, value)) + "]"
-    return json.dumps(value)
-
-
-def quick_text(table: dict[str, Any]) -> bytes:
-    return "".join(f"{key} = {quick(value)}\n" for key, value in table.items()).encode()
 
 
 def merge(base: dict[str, Any], ours: dict[str, Any], theirs: dict[str, Any]) -> Outcome:

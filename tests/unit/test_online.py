@@ -5,19 +5,22 @@ from __future__ import annotations
 import http.server
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from builder.errors import ToolFailed
+from builder.errors import SourceError, ToolFailed
+from builder.ports import RefGone
 from builder.steps import online
-from builder.steps.lanes import lock_of
+from builder.steps.lanes import lock_of, read_lane
 from builder.tools.registry_api import RegistryApi, RegistryUnreachable, place
 from builder.tools.wheel_index import IndexUnreachable, WheelIndex
-from tests.unit.locks import DIGESTS, lock_table
+from tests.unit.locks import DIGESTS, OBJECTS, lane_table, lock_table, quick_text
 
+TAGS = {"refs/tags/v1": OBJECTS[3]}
 Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
 MANIFEST = f"/v2/team/app/manifests/{DIGESTS[1]}"
 
@@ -194,24 +197,91 @@ class Fake:
         return self.digest
 
 
+class Server:
+    """A git server: the commit of each tag; None: it does not answer."""
+
+    def __init__(self, commits: dict[str, str] | None) -> None:
+        self.commits = commits
+        self.asked: list[tuple[tuple[str, ...], str]] = []
+
+    def resolve(self, urls: Sequence[str], ref: str) -> str:
+        self.asked.append((tuple(urls), ref))
+        if self.commits is None:
+            raise SourceError("it does not answer")
+        if ref not in self.commits:
+            raise RefGone("no such ref")
+        return self.commits[ref]
+
+
+class Folder:
+    """A project with the lane of tests.unit.locks."""
+
+    root = Path("/p")
+
+    def __init__(self, **changes: object) -> None:
+        table = lane_table()
+        table["platforms"] = ["linux/amd64"]
+        table["sources"]["loader"].update(changes)
+        self.lane = quick_text(table)
+
+    def read(self, path: str) -> bytes | None:
+        return self.lane if path == "locks/demo.toml" else None
+
+
+def asked(
+    served: bool | None = True, digest: str | None = DIGESTS[6], *,
+    commits: dict[str, str] | None = TAGS, **changes: object,
+) -> tuple[online.Asked, Server]:  # fmt: skip
+    lane = read_lane("demo", project=Folder(**changes)).lane  # type: ignore[arg-type]
+    lock = replace(
+        lock_of(lock_table(), Path("locks/demo.lock"), "demo"), path=Path("locks/demo.lock")
+    )
+    fake, server = Fake(served, digest), Server(commits)
+    found = online.ask(
+        lane, lock, root=Path("/p"), store=server, registry=fake, wheels=fake,  # type: ignore[arg-type]
+        say=lambda _: None,
+    )  # fmt: skip
+    return found, server
+
+
 def test_findings_and_what_is_unchecked() -> None:
-    lock = lock_of(lock_table(), Path("locks/demo.lock"), "demo")
-
-    def ask(served: bool | None, digest: str | None) -> online.Asked:
-        fake = Fake(served, digest)
-        return online.ask(lock, registry=fake, wheels=fake, say=lambda _: None)
-
-    good = ask(True, DIGESTS[6])
+    good, _ = asked()
     assert good.findings == ()
     assert good.unchecked == ("liburing-dev, liburing2: whether apt's index still has them",)
-    bad = ask(False, DIGESTS[7])
+    bad, _ = asked(False, DIGESTS[7])
     assert [f.code for f in bad.findings] == ["base-gone"] * 2 + ["wheel-changed"] * 2
     assert bad.findings[0].place is not None
     assert bad.findings[0].place.key == ("base", "runtime", "platforms", "linux/amd64")
-    assert [f.code for f in ask(True, None).findings] == ["wheel-gone"] * 2
-    silent = ask(None, "")
+    assert [f.code for f in asked(True, None)[0].findings] == ["wheel-gone"] * 2
+    silent, _ = asked(None, "", commits=None)
     assert silent.findings == ()
     assert silent.unchecked[:3] == (
         "base runtime: registry does not answer", "crt: index does not answer",
         "nvcc: index does not answer",
     )  # fmt: skip
+    assert "loader: where the tag v1 is now: it does not answer" in silent.unchecked
+
+
+def test_tags_are_asked_for_and_branches_are_not() -> None:
+    _, server = asked()
+    assert server.asked == [
+        (("/p/sources/loader.git",), "refs/tags/v1"),
+        (("https://example.org/tinyfmt.git",), "refs/tags/v1"),
+    ]  # the lane says of tinyfmt why its commit need not be the tag's
+
+
+def test_a_tag_that_moved_or_is_gone() -> None:
+    moved, _ = asked(commits={"refs/tags/v1": OBJECTS[9]})
+    assert [f.code for f in moved.findings] == ["tag-moved"] * 2
+    loader = next(f for f in moved.findings if f.what.startswith("loader"))
+    assert loader.what == "loader: the tag v1 is at 999999999999 now, pinned is 333333333333"
+    assert "imgbuild lock demo --update loader" in loader.hint
+    assert loader.place is not None
+    assert loader.place.key == ("sources", "loader", "commit")
+    derived = next(f for f in moved.findings if f is not loader)
+    assert "imgbuild lock demo --update kern-cmake" in derived.hint  # what the lane knows
+    gone, _ = asked(commits={})
+    assert "loader: the tag v1 is gone, pinned is 333333333333" in [f.what for f in gone.findings]
+    excused, server = asked(commits={"refs/tags/v1": OBJECTS[9]}, unreachable="of r1")
+    assert [f.what.partition(":")[0] for f in excused.findings] == ["derived"]
+    assert ("/p/sources/loader.git",) not in [urls for urls, _ in server.asked]

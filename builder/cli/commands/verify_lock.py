@@ -50,7 +50,7 @@ def command(
     """Prove the locks of LANEs (of all, when none is named), without Docker.
 
     What was proven is remembered, and holds as long as lane, lock, patches, image folder and
-    store are the same; registries and indexes are asked again after a day.
+    store are the same; registries, indexes and git servers are asked again after a day.
 
     Ends with 3 when a lane or lock is wrong, 4 when a source, a base or a wheel is not what
     the lock says, 5 for a patch, 7 for a marker; with several lanes, with the first of these

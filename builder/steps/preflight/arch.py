@@ -52,10 +52,11 @@ def _one(stage: Valued, each: Compile, wanted: str, file: Path, *, aware: bool) 
             f"take the lane's: {_OWN[:1].lower()}{_OWN[1:]}", place=place, level=level,  # type: ignore[arg-type]
         )  # fmt: skip
     if has:
-        return _inherited(stage, who, place) if VARIABLE not in each.command.env else None
+        own = VARIABLE in each.command.env or not (each.sure or each.likely)
+        return None if own else _inherited(stage, who, place)
     if each.states_arch or any(_OTHER.fullmatch(n) and values[n] for n in values):
         return None
-    if not each.sure and not (aware and each.tool == "setup.py"):
+    if not each.sure and not (aware and each.likely):
         return None
     return Finding(
         "arch-missing", f"{who}, and {VARIABLE} is not set there", _OWN,

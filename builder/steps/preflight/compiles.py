@@ -1,7 +1,8 @@
 """Which commands of a Dockerfile compile, and whether that is device code.
 
 Certain are nvcc itself and whatever builds a source of the lane that holds CUDA files. Of what
-the lane does not know (a `git clone`, a copied folder) it can only be said that it may be.
+the lane does not know (a `git clone`, a copied folder) it can only be said that it may be, and
+that it is likely: `setup.py`, or a folder with the name of such a source.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from builder.steps.dockerfile import Instruction
-from builder.steps.preflight.shell import Command, commands
+from builder.steps.preflight.shell import Command, commands, known
 from builder.steps.preflight.values import At, Valued
 
 _STAGED = re.compile(r"(?:^|/)sources/(?P<name>[a-z0-9._-]+?)(?P<part>-native|-rest)?\.tar$")
@@ -20,6 +21,8 @@ _PYTHON = re.compile(r"python(?:3(?:\.[0-9]+)?)?")
 _BUILDS = frozenset({"bdist_wheel", "install", "develop", "build", "build_ext", "bdist_egg"})
 _FLAGS = re.compile(r"-?-gencode|-?-arch|--gpu-architecture|--generate-code|-?-code|.*\$")
 _CMAKE_ARCH = re.compile(r"-D[A-Z_]*(?:CUDA_ARCH|ARCHITECTURES|ARCH_LIST|GPU_ARCHS|SM_ARCH)")
+_BUILT = re.compile(r"[A-Z_]*(?:USE_PRECOMPILED|PRECOMPILED_WHEEL_LOCATION)")
+_NO = ("", "0", "false", "no", "off")
 _WITH_VALUE = frozenset(
     (
         "-r", "--requirement", "-c", "--constraint", "-i", "--index-url", "--extra-index-url", "-f",
@@ -39,6 +42,7 @@ class Compile:
     command: Command
     source: str = ""  # of the lane, when it is known
     sure: bool = False  # it compiles device code
+    likely: bool = False  # it seems to; the lane does not know what it builds
     states_arch: bool = False  # its own words say for which GPU
 
     @property
@@ -60,9 +64,10 @@ def compiles(stage: Valued, cuda: Collection[str]) -> Iterator[Compile]:
             source = _source(command, mounted)
             rest_only = mounted.get(source) == "-rest"
             sure = tool == "nvcc" or (source in cuda and not rest_only)
-            if source and not sure:
-                continue  # a source of the lane, and it holds no device code
-            yield Compile(tool, at, command, source, sure, _states_arch(tool, command))
+            if not sure and (source or _takes_built(command, at)):
+                continue  # a source of the lane without device code, or nothing is compiled
+            likely = not sure and (tool == "setup.py" or _called(command, cuda))
+            yield Compile(tool, at, command, source, sure, likely, _states_arch(tool, command))
 
 
 def _tool(command: Command) -> str:
@@ -148,6 +153,18 @@ def _source(command: Command, held: Mapping[str, str]) -> str:
             if name in parts:
                 return name
     return next(iter(held)) if len(held) == 1 else ""
+
+
+def _called(command: Command, sources: Collection[str]) -> bool:
+    """Whether the folder that a command builds has the name of one of these sources."""
+    return any(place.rpartition("/")[2] in sources for place in (*command.words, command.folder))
+
+
+def _takes_built(command: Command, at: At) -> bool:
+    """Whether its variables say that what would be compiled is taken from a wheel."""
+    values = {**command.env, **at.values}  # X="${X}" means the one from outside
+    said = {**values, **{name: known(v, values) for name, v in command.env.items()}}
+    return any(_BUILT.fullmatch(n) and (v is None or v.lower() not in _NO) for n, v in said.items())
 
 
 def _states_arch(tool: str, command: Command) -> bool:

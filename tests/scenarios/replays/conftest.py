@@ -138,7 +138,6 @@ def sketch(tmp_path_factory: pytest.TempPathFactory, whole: Workplace) -> Workpl
     with tarfile.open(base, "w") as tar:
         tar.addfile(member, io.BytesIO(data))
     place.good("lock", "demo", "--update", "runtime")
-    place.good("check", "demo")  # what a base holds is remembered
     return place
 
 

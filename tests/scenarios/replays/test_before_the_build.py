@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from builder.steps.image import folder_digest
+from builder.tools.project import ProjectFolder
 from tests.scenarios.conftest import Workplace
 from tests.scenarios.replays.conftest import DOCKERFILE, Replay
 
@@ -30,10 +32,20 @@ Break = Callable[[Workplace], None]
 def edit(path: str, *changes: tuple[str, str], lock: bool = True) -> Break:
     def change(place: Workplace) -> None:
         place.edit(path, *changes)
-        if lock:
+        if lock and path == DOCKERFILE:
+            locked_folder(place)
+        elif lock:
             place.good("lock", "demo")
 
     return change
+
+
+def locked_folder(place: Workplace) -> None:
+    """What `imgbuild lock` would write after a change of the image folder alone."""
+    content = folder_digest("docker-images/demo", project=ProjectFolder(place.root))
+    file = place.root / LOCK
+    head, table, rest = file.read_text().partition('[image]\ncontent = "')
+    file.write_text(f'{head}{table}{content}"{rest.partition(chr(34))[2]}')
 
 
 def lane(before: str, after: str, *, lock: bool = False) -> Break:
@@ -181,7 +193,10 @@ def test_all_findings_at_once(replay: Replay) -> None:
         *WITHOUT_DEV,
         ("TORCH_CUDA_ARCH_LIST=${TORCH_CUDA_ARCH_LIST}", "TORCH_CUDA_ARCH_LIST=12.0a"),
     )
+    locked_folder(replay.place)
+    text = (replay.place.root / LOCK).read_text()
     replay.place.good("lock", "demo")
+    assert (replay.place.root / LOCK).read_text() == text
     report = json.loads(replay.place.run("check", "demo", "--json").out)
     codes = {found["code"] for found in report[0]["findings"]}
     assert codes == {"gate-marker", "package-not-installed", "arch-differs"}
@@ -192,24 +207,31 @@ def staged(place: Workplace) -> dict[str, str]:
     return {a["path"]: a["sha256"] for a in report["archives"]} | {"context": report["context"]}
 
 
-def test_s6_files_that_a_mac_leaves(replay: Replay) -> None:
-    before = staged(replay.place)
+@pytest.fixture(scope="module")
+def before(sketch: Workplace) -> dict[str, str]:
+    """What is staged of the demo as it is."""
+    return staged(sketch)
+
+
+def test_s6_files_that_a_mac_leaves(replay: Replay, before: dict[str, str]) -> None:
     for name in ("._Dockerfile", ".DS_Store"):
         (replay.place.root / "docker-images/demo" / name).write_bytes(b"Mac OS X")
     assert staged(replay.place) == before
     assert not [p for p in Path(before["context"]).rglob("*") if p.name.startswith("._")]
 
 
-def test_s11_an_identical_deps_set_is_the_same_tarball(replay: Replay) -> None:
-    before = staged(replay.place)
+def test_s11_an_identical_deps_set_is_the_same_tarball(
+    replay: Replay, before: dict[str, str]
+) -> None:
     replay.place.edit(LANE, ('python = "3.11"', 'python = "3.11"\nargs = { MAX_JOBS = "2" }'))
     replay.place.good("lock", "demo")
     after = staged(replay.place)
     assert after["deps/deps-src.tar.gz"] == before["deps/deps-src.tar.gz"]
 
 
-def test_p28_the_same_bytes_whatever_the_machine_is_set_to(replay: Replay, tmp_path: Path) -> None:
-    before = staged(replay.place)
+def test_p28_the_same_bytes_whatever_the_machine_is_set_to(
+    replay: Replay, before: dict[str, str], tmp_path: Path
+) -> None:
     config = tmp_path / "gitconfig"
     config.write_text("[core]\nautocrlf = true\n[tar]\numask = 077\n")
     env = {**replay.place.env, "GIT_CONFIG_GLOBAL": str(config), "TZ": "Pacific/Auckland"}

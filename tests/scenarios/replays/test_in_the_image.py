@@ -38,6 +38,7 @@ GATES: dict[str, str] = {
     "P16-a-header-that-is-not-there": 'kind = "headers"\nheaders = ["curand_kernel.h"]',
     "P1-an-image-over-its-budget": 'kind = "size"\nmax = "1 MB"',
 }  # fmt: skip
+RECORD = 'kind = "wheel-record"\ndistribution = "minipkg"\nsource = "minipkg"'
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def judged(whole: Workplace, built: str, tmp_path_factory: pytest.TempPathFactor
     """What one run of all of them says: they share a container, as the gates of a lane do."""
     place = copied(whole, tmp_path_factory.mktemp("judged"))
     lane = place.root / LANE
-    tables = "\n".join(f"[[gates]]\n{gate}" for gate in GATES.values())
+    tables = "\n".join(f"[[gates]]\n{gate}" for gate in (*GATES.values(), RECORD))
     lane.write_text(f"{lane.read_text()}\n{tables}\n")
     return place.run("gate", built)
 
@@ -66,13 +67,16 @@ def test_gate(replay: Replay, built: str, judged: Ran, name: str) -> None:
     """Of the gates added, exactly this one's line is this one's golden."""
     kind = tomllib.loads(GATES[name])
     rows = verdict_rows(judged.out)
-    at = list(GATES).index(name) - len(GATES)
+    at = list(GATES).index(name) - len(GATES) - 1  # the last is RECORD's
     replay.compare(name, ("gate", built), Ran(judged.code, "\n".join([*rows[at], ""]), judged.err))
     assert rows[at][0].split()[:2] == ["FAILED", kind["kind"]]
 
 
-def test_p6_another_build_of_the_same_version(replay: Replay, built: str, tmp_path: Path) -> None:
+def test_p6_another_build_of_the_same_version(
+    replay: Replay, built: str, judged: Ran, tmp_path: Path
+) -> None:
     """The image's minipkg is not the lane's: a file of it differs."""
+    assert verdict_rows(judged.out)[-1][0].split()[:2] == ["ok", "wheel-record"]
     (tmp_path / "Dockerfile").write_text(
         f"FROM {built}\nRUN echo '# upstream' >>$(python3 -c 'import minipkg; "
         "print(minipkg.__file__)')\n"
@@ -80,10 +84,8 @@ def test_p6_another_build_of_the_same_version(replay: Replay, built: str, tmp_pa
     image = f"{built.partition(':')[0]}:other"
     words = ["docker", "buildx", "build", "--quiet", "--tag", image, str(tmp_path)]
     subprocess.run(words, check=True, capture_output=True, timeout=120)
-    gate = 'kind = "wheel-record"\ndistribution = "minipkg"\nsource = "minipkg"'
     lane = replay.place.root / LANE
-    lane.write_text(f"{lane.read_text()}\n[[gates]]\n{gate}\n")
-    assert replay.place.run("gate", built).code == 0
+    lane.write_text(f"{lane.read_text()}\n[[gates]]\n{RECORD}\n")
     replay.expect("P6-another-build-of-the-same-version", "gate", image)
 
 
@@ -136,11 +138,13 @@ def test_all_gates_of_the_demo_in_seconds(replay: Replay, built: str) -> None:
         told = re.search(r"ok gates +\d+ of \d+ +\((\d+(?:\.\d)?) s\)", done.err)
         assert told is not None, done.err
         took.append(float(told[1]))
+        if min(took) < 3:
+            break
     assert min(took) < 3
     since = ("--since", began, "--until", docker("info", "-f", "{{.SystemTime}}").strip())
     seen = docker("events", *since, "--filter", "type=container", "--format",
                   "{{.Action}} {{.Actor.Attributes.image}}").splitlines()  # fmt: skip
     image = json.loads(docker("image", "inspect", built))[0]["Id"]
     ours = [line.split()[0] for line in seen if line.split()[-1] in (built, image)]
-    assert ours.count("start") == 2  # one a run
-    assert ours.count("create") == 4
+    assert ours.count("start") == len(took)
+    assert ours.count("create") == 2 * len(took)

@@ -28,6 +28,7 @@ from builder.tools.lane_text import lane_text
 from tests.unit.importers.files import FILES, INPUTS, PINS, read
 
 COUNT = int(os.environ.get("IMGBUILD_MUTATIONS", "600"))
+pytestmark = pytest.mark.timeout(0 if COUNT > 10_000 else 900)
 ALL = [(p.name, p.read_bytes()) for p in FILES]
 ALL += [("pins.json", PINS.encode()), ("inputs.json", INPUTS.encode())]
 JSON = [(name, data) for name, data in ALL if data.startswith(b"{")]

@@ -45,6 +45,7 @@ def stage(*lines: str) -> str:
 
 
 MAKE = "make -C /src/kern"
+CLONED = HEAD + "FROM base\nENV TORCH_CUDA_ARCH_LIST=9.0\nWORKDIR /x/kern\n"
 
 
 @pytest.mark.parametrize(
@@ -82,6 +83,17 @@ MAKE = "make -C /src/kern"
          ["error arch-missing 7"]),
         (HEAD + "FROM base AS unused\n" + KERN + OFF + MAKE + "\nFROM base\n", []),
         (HEAD + "FROM base\nCOPY . /src\nRUN cd /src && python3 setup.py install\n", []),
+        (CLONED + "RUN pip install .", ["warning arch-differs 6"]),
+        (CLONED + "ENV USE_PRECOMPILED=1\nRUN pip install .", []),
+        (CLONED + "ENV USE_PRECOMPILED=0\nRUN pip install .", ["warning arch-differs 7"]),
+        (CLONED + "RUN X_PRECOMPILED_WHEEL_LOCATION=$(ls /w/*.whl) pip install .", []),
+        (CLONED + 'ARG USE_PRECOMPILED=\nRUN USE_PRECOMPILED="$USE_PRECOMPILED" pip install .',
+         ["warning arch-differs 7"]),
+        (stage("ENV USE_PRECOMPILED=1", OFF + MAKE), ["error arch-missing 6"]),
+        (HEAD + LIST + "FROM base\nRUN cd /x/kern && pip install .", ["warning arch-inherited 6"]),
+        (HEAD + LIST + "FROM base\nRUN cd /kern/x && pip install .", []),
+        (HEAD + "FROM base AS a\n" + LIST + "FROM base\nRUN cd /x/kern && pip install .",
+         ["warning arch-missing 7"]),
     ],
 )  # fmt: skip
 def test_architectures_and_network(text: str, expected: list[str]) -> None:
