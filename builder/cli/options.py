@@ -48,20 +48,13 @@ def emit(report: Any) -> None:
 
 
 @contextmanager
-def reported(*, as_json: bool) -> Iterator[None]:
-    """With --json an error is a report on stdout too; it still ends the run with its code.
-
-    Hints name the lane that the command was given.
-    """
+def lane_named() -> Iterator[None]:
+    """Hints of an error name the lane that the command was given."""
     try:
         yield
     except ImgbuildError as error:
         if lane := click.get_current_context().params.get("lane"):
             error.findings = tuple(found.named(lane) for found in error.findings)
-        if as_json:
-            from builder.cli import findings
-
-            emit(findings.as_json(error))
         raise
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from builder.cli import findings, wiring
-from builder.cli.options import emit, json_option, reported, result
+from builder.cli.options import emit, json_option, lane_named, result
 from builder.cli.text import clean
 from builder.errors import Place, UsageError
 from builder.importers.draft import Wanted
@@ -50,7 +50,7 @@ def command(
     formats are told by their content: source-lock, integration-lock, merge-stack, manifest,
     sparkring-pins, sparkring-inputs. They are kept below locks/imported/.
     """
-    with reported(as_json=as_json):
+    with lane_named():
         report = import_locks(
             {file: _content(file) for file in files},
             Wanted(lane, image or lane, cuda_arch_list, (platform,)),

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from builder.cli import board, findings, nodes_wiring, wiring
-from builder.cli.options import emit, json_option, lane_argument, reported
+from builder.cli.options import emit, json_option, lane_argument, lane_named
 from builder.cli.text import clean, duration, size, table
 from builder.errors import DistributionError, UsageError
 from builder.model.caches import CacheOutcome, Unit
@@ -42,7 +42,7 @@ def push(folder: Path, lane: str, asked: str | None, source: str | None, as_json
     Copied beside, compared with a manifest, then renamed into place: a node has the former
     cache or the whole new one. What failed on one node stops no other.
     """
-    with reported(as_json=as_json):
+    with lane_named():
         known = nodes_wiring.known(folder)
         what = caches.wanted(lane, project=wiring.project(folder))
         chosen = nodes_wiring.choose(known, asked)
@@ -93,7 +93,7 @@ def push(folder: Path, lane: str, asked: str | None, source: str | None, as_json
 @click.pass_obj
 def pull(folder: Path, lane: str, source: str, to: str | None, as_json: bool) -> None:
     """Take the JIT caches of LANE from a warm node to this host."""
-    with reported(as_json=as_json):
+    with lane_named():
         known = nodes_wiring.known(folder)
         what = caches.wanted(lane, project=wiring.project(folder))
         into = caches.choose_folder(to) if to else None
