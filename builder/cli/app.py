@@ -73,7 +73,7 @@ class _Lazy(click.Group):
 @click.version_option(__version__, prog_name="imgbuild")
 @click.option(
     "-C", "folder", metavar="FOLDER", default=".", type=click.Path(path_type=Path),
-    help="Run as if started in FOLDER.",
+    help="Run as if started in FOLDER; paths are read from there too.",
 )  # fmt: skip
 @click.pass_context
 def cli(ctx: click.Context, folder: Path) -> None:

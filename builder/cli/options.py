@@ -14,6 +14,19 @@ from builder.cli.text import clean_json
 from builder.errors import ImgbuildError
 
 PLATFORM = click.Choice(("linux/amd64", "linux/arm64"))
+
+
+class GivenPath(click.Path):
+    """A path on the command line: from the folder that -C names, absolute or not there."""
+
+    def __init__(self, **conditions: bool) -> None:
+        super().__init__(path_type=Path, **conditions)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        top = ctx.obj if ctx is not None and isinstance(ctx.obj, Path) else Path()
+        return super().convert(top / value, param, ctx)
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -36,7 +49,7 @@ def json_option(function: F) -> F:
 
 def junit_option(function: F) -> F:
     return click.option(
-        "--junit", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
+        "--junit", metavar="FILE", type=GivenPath(dir_okay=False),
         help="Write the verdicts as JUnit XML too.",
     )(function)  # fmt: skip
 

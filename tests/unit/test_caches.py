@@ -342,7 +342,7 @@ def test_a_lane_without_caches() -> None:
 
 
 def test_a_folder_to_pull_into(tmp_path: Path) -> None:
-    assert pipeline.choose_folder(str(tmp_path / "new")) == tmp_path / "new"
-    assert pipeline.choose_folder(str(tree(tmp_path / "ours", **{KEY_FILE: "", "triton__a": ""})))
+    assert pipeline.choose_folder(tmp_path / "new") == tmp_path / "new"
+    assert pipeline.choose_folder(tree(tmp_path / "ours", **{KEY_FILE: "", "triton__a": ""}))
     with pytest.raises(UsageError, match="not empty"):
-        pipeline.choose_folder(str(tree(tmp_path / "home", triton__mine="")))
+        pipeline.choose_folder(tree(tmp_path / "home", triton__mine=""))

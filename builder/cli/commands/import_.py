@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from builder.cli import findings, wiring
-from builder.cli.options import emit, json_option, lane_named, result
+from builder.cli.options import GivenPath, emit, json_option, lane_named, result
 from builder.cli.text import clean
 from builder.errors import Place, UsageError
 from builder.importers.draft import Wanted
@@ -16,7 +16,7 @@ from builder.importers.text import MOST_BYTES, ImportInvalid
 from builder.model.schema import quoted
 from builder.pipeline.imports import ImportReport, import_locks
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FILE = GivenPath(exists=True, dir_okay=False)
 _SHOWN = 8  # kept keys that are named; --json has all
 
 
