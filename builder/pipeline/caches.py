@@ -182,7 +182,7 @@ def _taken(
         after = listed(link, there.folder, found.folders, node.name)
         if wrong := caches.differing(before, after):
             raise caches.changing(node.name, wrong[0])
-        (Path(into) / scripts.KEY_FILE).write_bytes(caches.written(unit))
+        _write_key(Path(into) / scripts.KEY_FILE, unit)
         return sent
 
     sent = placed(mine, unit, fetch, line)
