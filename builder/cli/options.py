@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,8 +55,7 @@ def junit_option(function: F) -> F:
 
 def emit(report: Any) -> None:
     """A report as JSON on stdout: UTF-8, whatever the terminal's encoding is."""
-    text = clean_json(json.dumps(report, indent=2, ensure_ascii=False))
-    click.echo(text.encode("utf-8", "backslashreplace"))
+    click.echo(clean_json(report).encode("utf-8", "backslashreplace"))
 
 
 @contextmanager

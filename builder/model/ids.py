@@ -26,10 +26,6 @@ _IMAGE_REF = re.compile(
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_PASSWORD = re.compile(
-    r"(?<=[A-Za-z0-9+.-])://(?:[^\s/@'\"<>]*:[^\s/@'\"<>]*|(?<=https://)[^\s/@'\"<>]+"
-    r"|(?<=http://)[^\s/@'\"<>]+)@"
-)
 MAX_URL = 2000  # characters: a longer one is no address, and no argument of a program
 _SCP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^-].*")
 
@@ -81,11 +77,6 @@ def is_url(text: str) -> bool:
     if parts.scheme == "https":
         return valid and "@" not in parts.netloc
     return parts.scheme == "ssh" and valid and parts.password is None
-
-
-def redacted(text: str) -> str:
-    """The text without the passwords and tokens of URLs in it; a user's name alone stays."""
-    return _PASSWORD.sub("://…@", text)
 
 
 def shown_url(url: str) -> str:
