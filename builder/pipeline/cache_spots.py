@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import shlex
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from builder.steps.distribution import cache_scripts as scripts
 from builder.tools.ssh_words import NodeFailed
 
 _ASK_S, _READ_S = 60.0, 1800.0
+_HOLD_S = 300.0  # also for what a killed run left to be removed
 _LINE, _COMPLAINT = 100, 10_000  # bytes that are read of what a node may go on writing
 
 
@@ -58,13 +60,16 @@ def _held(spot: Spot) -> Iterator[str]:
         assert running.stdin is not None
         assert running.stdout is not None
         assert running.stderr is not None
-        answer = running.stdout.readline(_LINE).strip()
+        with _limited(running.kill):
+            answer = running.stdout.readline(_LINE).strip()
+            is_answer = answer in (b"held", b"busy")
+            said = b"" if is_answer else running.stderr.read(_COMPLAINT)
         if answer == b"busy":
             raise caches.CacheBusy(
                 f"{name}: another run is copying to {spot.folder}", hint="wait until it has ended"
             )
         if answer != b"held":
-            complaint = running.stderr.read(_COMPLAINT).decode("utf-8", "replace").strip()
+            complaint = said.decode("utf-8", "replace").strip()
             raise NodeFailed(
                 f"{name}: {spot.folder} cannot be written: {(complaint or 'no answer')[-300:]}",
                 hint="it must belong to the user of the login: sudo chown -R", detail=complaint,
@@ -75,6 +80,18 @@ def _held(spot: Spot) -> Iterator[str]:
             with contextlib.suppress(Exception):
                 running.stdin.close()
                 running.wait(30)
+
+
+@contextlib.contextmanager
+def _limited(kill: Callable[[], None]) -> Iterator[None]:
+    """What is read in the block comes in time, or its program is killed and it ends."""
+    timer = threading.Timer(_HOLD_S, kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def looked(spot: Spot, names: Sequence[str], node: Node | None = None) -> CacheFacts:

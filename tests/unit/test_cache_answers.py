@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from builder.model.lane import Lane
 from builder.model.nodes import Node
 from builder.model.schema import Reader
 from builder.node_ports import Connection, Moved, NodeLine
+from builder.pipeline import cache_spots
 from builder.pipeline import caches as pipeline
 from builder.steps.distribution import cache_answers
 from builder.steps.distribution.cache_scripts import KEY_FILE, LIST, LOOK
@@ -171,6 +174,9 @@ class Liar(Here):
     def script(self, text: str, *words: str, timeout_s: float) -> str:
         return self._change(text, super().script(text, *words, timeout_s=timeout_s))
 
+    def stream(self, command: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        return super().stream(f"exec {command}")  # one process, as ssh is
+
     @contextlib.contextmanager
     def open(self, nodes: Sequence[Node]) -> Iterator[Liar]:
         yield self
@@ -219,6 +225,13 @@ class Bench:
             self.what, liar.node, None, store=self.store, here=HERE, connections=liar,  # type: ignore[arg-type]
             copier=copier, board=Board(),
         )[1]  # fmt: skip
+
+    def push(self, liar: Liar) -> CacheOutcome:
+        (outcome,) = pipeline.push(
+            self.what, pipeline.kept(self.what, self.store), [liar.node], here=HERE,
+            connections=liar, copier=Copies(), board=Board(),  # type: ignore[arg-type]
+        )  # fmt: skip
+        return outcome
 
     def held(self) -> list[str]:
         return sorted(str(p.relative_to(self.store)) for p in self.store.rglob("*") if p.is_file()
@@ -273,11 +286,7 @@ def test_a_node_that_lies_fails_and_stops_no_other(
 ) -> None:
     bench.pull(Liar(lambda _, said: said), Copies())
     tree(Path(bench.what.root) / bench.what.key, triton__a="former")
-    (outcome,) = pipeline.push(
-        bench.what, pipeline.kept(bench.what, bench.store), [Liar.node], here=HERE,
-        connections=on(script, old, new),  # type: ignore[arg-type]
-        copier=Copies(), board=Board(),
-    )  # fmt: skip
+    outcome = bench.push(on(script, old, new))
     assert (outcome.state, outcome.finding and outcome.finding.code) == ("failed", code)
     assert (Path(bench.what.root) / bench.what.key / "triton/a").read_text() == "former"
 
@@ -305,6 +314,21 @@ def test_what_came_is_not_what_was_said(
     assert failed.value.findings[0].code == code
     assert bench.held() == []
     assert not list(bench.store.parents[1].rglob("taken"))
+
+
+@pytest.mark.parametrize("hang", ["exec sleep 60", "echo what; exec sleep 60"])
+def test_a_node_that_never_says_whether_it_holds_the_place(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, hang: str
+) -> None:
+    honest = Liar(lambda _, said: said)
+    bench.pull(honest, Copies())
+    tree(Path(bench.what.root) / bench.what.key, triton__a="former")
+    monkeypatch.setattr(cache_spots, "_HOLD_S", 0.5)
+    monkeypatch.setattr(cache_spots.scripts, "HOLD", hang)
+    outcome = bench.push(honest)
+    assert outcome.finding is not None
+    assert outcome.finding.code == "node-failed"
+    assert "no answer" in outcome.finding.what
 
 
 def test_progress_of_a_node_that_counts_too_far(
