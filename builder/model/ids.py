@@ -26,9 +26,9 @@ _IMAGE_REF = re.compile(
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_PASSWORD = re.compile(
-    r"(?<=[A-Za-z0-9+.-])://(?:[^\s/@'\"<>]*:[^\s/@'\"<>]*|(?<=https://)[^\s/@'\"<>]+"
-    r"|(?<=http://)[^\s/@'\"<>]+)@"
+NAME_RULE = (
+    "a name of a-z, 0-9, '.', '_', '-', at most 64 characters, the first and the last a letter or "
+    "a digit"
 )
 MAX_URL = 2000  # characters: a longer one is no address, and no argument of a program
 _SCP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^-].*")
@@ -83,11 +83,6 @@ def is_url(text: str) -> bool:
     return parts.scheme == "ssh" and valid and parts.password is None
 
 
-def redacted(text: str) -> str:
-    """The text without the passwords and tokens of URLs in it; a user's name alone stays."""
-    return _PASSWORD.sub("://…@", text)
-
-
 def shown_url(url: str) -> str:
     """A URL from outside, fit to show: no secret in it, and not longer than a line."""
     plain = without_secrets(url)
@@ -100,7 +95,7 @@ def _full(pattern: re.Pattern[str], says: str) -> Check:
 
 ObjectId = Annotated[str, _full(_OBJECT, "a full object id, 40 or 64 lower-case hex digits")]
 Sha256 = Annotated[str, _full(_SHA256, "sha256: and 64 lower-case hex digits")]
-Name = Annotated[str, _full(_NAME, "a name of a-z, 0-9, '.', '_', '-', at most 64 characters")]
+Name = Annotated[str, _full(_NAME, NAME_RULE)]
 Repository = Annotated[str, _full(_REPOSITORY, "an image name in lower case, without a tag")]
 Tag = Annotated[str, _full(_TAG, "an image tag")]
 LanePlatform = Annotated[

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from builder.cli import app
+from builder.cli import app, endings
 from builder.cli.findings import annotation
 from builder.errors import Finding, LaneError, Place
 from builder.model.counts import plural
@@ -105,9 +105,9 @@ def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_what_the_system_refuses(own: Path, number: int, where: str | None, says: str) -> None:
     """imgbuild's own folders can be others; the project's cannot."""
     error = OSError(number, os.strerror(number), str(own / where) if where else None)
-    said = app._refused(error)
-    assert says in said
-    assert ("IMGBUILD" in said) == ("IMGBUILD" in says)
+    hint = endings.refused(error).hint
+    assert says in hint
+    assert ("IMGBUILD" in hint) == ("IMGBUILD" in says)
 
 
 def test_a_full_disk_names_the_file_of_the_project(

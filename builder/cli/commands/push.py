@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from builder.cli import board, nodes_wiring, progress, pushes
-from builder.cli.options import emit, json_option, reported
+from builder.cli.options import emit, json_option, lane_named
 from builder.errors import UsageError
 from builder.model.distribution import Fanout
 from builder.pipeline.push import push
@@ -53,7 +53,7 @@ def command(
     tags move last, the former image stays as TAG-previous. What failed on one node stops no
     other; the same command completes the rest.
     """
-    with reported(as_json=as_json):
+    with lane_named():
         if fanout == "chain" and (via or transport == "pull"):
             raise UsageError("in a chain nodes pass loads on: it has no pulls and no registry",
                              hint="leave out --fanout chain, or the other")  # fmt: skip
