@@ -53,7 +53,11 @@ def is_absolute_path(text: str) -> bool:
 
 
 def is_ref(text: str) -> bool:
-    """What `git check-ref-format --allow-onelevel` accepts, and never an option."""
+    """What `git check-ref-format --allow-onelevel` accepts, and never an option, also not as the
+    short name of a branch or tag."""
+    for kind in ("refs/heads/", "refs/tags/"):
+        if text.startswith(kind):
+            return is_ref(text.removeprefix(kind))
     if text.startswith(("-", "/", ".")) or text.endswith(("/", ".", ".lock")):
         return False
     if re.search(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock/", text):
