@@ -22,7 +22,8 @@ from builder.errors import Finding, Place
 
 T = TypeVar("T")
 KeyPath = tuple[str | int, ...]
-_USERINFO = re.compile(r"://[^/\s@]+@")
+_USERINFO = re.compile(r"://[^/\s'\"]+@")
+_LOGIN = re.compile(r"(?<![^\s'\",])[^\s/:@'\",]+:(?!//)[^\s'\"]*@(?!sha\d+:)")  # user:secret@host
 _QUERY = re.compile(r"([/:][^?#\s]*[?#])[^'\"\s]+")
 RawTable = Mapping[str, object]
 
@@ -238,8 +239,8 @@ def _named(raw: object) -> str:
 
 
 def without_secrets(url: str) -> str:
-    """Text around a URL without what may be a secret in it: userinfo, query, fragment."""
-    return _QUERY.sub(r"\1…", _USERINFO.sub("://…@", url))
+    """Text around a URL or login without what may be a secret in it: userinfo, query, fragment."""
+    return _QUERY.sub(r"\1…", _LOGIN.sub("…@", _USERINFO.sub("://…@", url)))
 
 
 def quoted(value: object) -> str:

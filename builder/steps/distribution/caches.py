@@ -73,7 +73,7 @@ def facts(name: str, answer: str) -> CacheFacts:
     if "end" not in said:
         raise probe.ProbeGarbled(
             f"{name} gave an answer that cannot be read", detail=answer[-2000:],
-            hint="does its login shell print something? run: ssh NODE true",
+            hint=f"does its login shell print something? run: ssh {name} true",
         )  # fmt: skip
     machine = said["machine"].strip()
     return CacheFacts(

@@ -19,6 +19,7 @@ from builder.model.distribution import (
 from builder.model.nodes import Node
 
 TRANSFER = "imgbuild-transfer"
+PASSING = (f"{TRANSFER}:", "imgbuild-candidate:")  # names that an image has for a while
 LANE = "io.imgbuild.lane"
 GATES = "io.imgbuild.gates"
 BUILD_ID = "io.imgbuild.build-id"
@@ -56,7 +57,7 @@ def tags_to_move(image: SourceImage) -> tuple[str, ...]:
     build = image.labels.get(BUILD_ID, "")[:12]
     kept = [
         tag for tag in image.tags
-        if not tag.startswith((f"{TRANSFER}:", "imgbuild-candidate:"))
+        if not tag.startswith(PASSING)
         and not tag.endswith("-previous")
     ]  # fmt: skip
     return tuple(sorted(kept, key=lambda tag: (not tag.endswith(f":{build}"), tag)))
