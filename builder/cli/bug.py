@@ -9,6 +9,8 @@ import traceback
 
 from builder import __version__
 from builder.cli import wiring
+from builder.model.ids import redacted
+from builder.model.schema import without_secrets
 
 
 def keep(error: Exception) -> str:
@@ -19,10 +21,11 @@ def keep(error: Exception) -> str:
     path = folder / time.strftime("%Y%m%d-%H%M%S.txt", time.gmtime())
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{head}{sys.argv}\n\n{trace}")
+        words = [without_secrets(word) for word in sys.argv]
+        path.write_text(redacted(f"{head}{words}\n\n{trace}"))
     except OSError:
-        return f"error[bug]: {head}{trace}"
+        return f"error[bug]: {redacted(head + trace)}"
     return (
-        f"error[bug]: {type(error).__name__}: {error}\n  --> {path}\n"
+        f"error[bug]: {type(error).__name__}: {redacted(str(error))}\n  --> {path}\n"
         "  hint: this is a fault of imgbuild, not of your lane; the file above is what to report\n"
     )
