@@ -17,11 +17,13 @@ from builder.model.nodes import Hooks, Node
 from builder.node_ports import Connection, NodeLine, OpenNodes
 from builder.steps.distribution import arrive, probe
 from builder.steps.distribution.said import ended, would_move
+from builder.tools import process
 from builder.tools.hooks import HINT, HookFailed, told
 from builder.tools.ssh_words import NodeFailed
 
 _ASK_S = 60.0
 _HOOK_S = 600.0
+_HELD_S = 10.0
 _SAMPLE = 8 << 20  # bytes
 
 
@@ -171,6 +173,7 @@ def held(plan: Plan, links: Mapping[str, Connection], ends: Ends) -> Iterator[No
             stack.enter_context(links[name].stream(arrive.holding(ends.image, ends.token, name)))
             for name in (plan.node.name for plan in plan.nodes if plan.transport)
         ]
+        process.await_output(holding, timeout_s=_HELD_S)
         try:
             yield
         finally:  # at the end of their stdin they let go

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import re
+import select
 import shlex
 import signal
 import subprocess
@@ -150,6 +151,16 @@ def started(
     finally:
         timer.cancel()
         _stop(process)
+
+
+def await_output(running: Sequence[subprocess.Popen[bytes]], *, timeout_s: float) -> None:
+    """Until each has written or ended, or the time is over."""
+    end = time.monotonic() + timeout_s
+    for one in running:
+        assert one.stdout is not None
+        heard = select.poll()
+        heard.register(one.stdout, select.POLLIN)
+        heard.poll(max(0, end - time.monotonic()) * 1000)
 
 
 def failed(done: Completed) -> ToolFailed:

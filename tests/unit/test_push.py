@@ -56,7 +56,7 @@ class Link:
 
     @contextlib.contextmanager
     def stream(self, command: str, **_: Any) -> Iterator[Popen[bytes]]:
-        with self._here.stream(self._load) as running:
+        with self._here.stream(self._load if "docker load" in command else command) as running:
             yield running
 
     def closed(self) -> bool:
@@ -132,6 +132,13 @@ class World:
                     progress=world, board=world)  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of this host and of its nodes."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return tmp_path
+
+
 def shell(text: str) -> tuple[str, ...]:
     return ("sh", "-c", text)
 
@@ -146,6 +153,16 @@ def hooks(said: Path, **also: str) -> Hooks:
         for name in ("before_push", "before_node", "after_node", "after_push")
     }
     return Hooks(**told)
+
+
+def test_what_is_on_its_way_is_held(tmp_path: Path) -> None:
+    """By a file that is locked as long as it moves."""
+    look = f"ls -A {tmp_path} >{tmp_path}/seen; flock -n {tmp_path}/.imgbuild-t* true; echo $?"
+    (node,) = World(tmp_path, f"cat >/dev/null; {look} >{tmp_path}/free").push(Options()).nodes
+    assert node.state == "pushed"
+    assert ".imgbuild-transfer:" in (tmp_path / "seen").read_text()
+    assert (tmp_path / "free").read_text() == "1\n"
+    assert not list(tmp_path.glob(".imgbuild-transfer:*"))
 
 
 @pytest.mark.parametrize(

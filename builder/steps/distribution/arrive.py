@@ -16,10 +16,11 @@ from builder.steps.distribution.plan import is_same, transfer_names
 # While it runs, no other push of the lane removes what is on its way. Held by a file's lock, so
 # that it ends with its process; where there is no flock, nothing is held.
 HOLD = r"""
-r=${XDG_RUNTIME_DIR:-$HOME}; f=$r/.$1
-command -v flock >/dev/null && exec 9>"$r/.imgbuild-push.lock" && flock -w 60 9 || exit 0
-exec 8>"$f"; flock -n 8; exec 9>&-
-cat >/dev/null
+f=${XDG_RUNTIME_DIR:-$HOME}/.$1
+command -v flock >/dev/null || exit 0
+until [ -e "$f" ]; do exec 8>"$f"; flock 8; done
+echo held
+cat >/dev/null 8>&-
 rm -f "$f"
 """
 # $1 docker, $2 the id of the image, $3 its diff ids as JSON, $4 how the names of temporary images
@@ -72,7 +73,7 @@ if [ -n "$created" ] && [ "$(printf '%s\n' "$about" | sed -n 1p)" = "$want $laye
         for f in "$r/.$transfer"*; do
             case $f in "$r/.$transfer$token."*) continue;; esac
             [ -e "$f" ] || continue
-            if flock -n "$f" true; then rm -f "$f"; continue; fi
+            flock -n "$f" rm -f "$f" && continue
             gone=$(printf '%s\n' "$gone" | grep -F -e "$one" -e "$two")
         done
     fi
