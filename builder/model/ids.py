@@ -25,6 +25,11 @@ _IMAGE_REF = re.compile(
     r"(?!sha256:)[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]+)?(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*"
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
 )
+_COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_IMAGE = re.compile(  # github.com/distribution/reference, and a digest alone
+    rf"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]+)?/|\[[0-9A-Fa-f:]+\](?::[0-9]+)?/)?{_COMPONENT}"
+    rf"(?:/{_COMPONENT})*(?::{_TAG.pattern})?(?:@sha256:[0-9a-f]{{64}})?"
+)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 NAME_RULE = (
     "a name of a-z, 0-9, '.', '_', '-', at most 64 characters, the first and the last a letter or "
@@ -37,6 +42,11 @@ _SCP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^-].*
 def is_name(text: str) -> bool:
     """The name of a lane, a source or a set: no path, and no pattern."""
     return _NAME.fullmatch(text) is not None
+
+
+def is_image(text: str) -> bool:
+    """What an engine takes as the name or id of an image."""
+    return _IMAGE.fullmatch(text) is not None
 
 
 def is_relative_path(text: str) -> bool:

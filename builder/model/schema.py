@@ -23,6 +23,7 @@ from builder.model.urls import without_userinfo
 
 T = TypeVar("T")
 KeyPath = tuple[str | int, ...]
+_LOGIN = re.compile(r"(?<![^\s'\",])[^\s/:@'\",]+:(?!//)[^\s'\"]*@(?!sha\d+:)")  # user:secret@host
 _QUERY = re.compile(r"([/:][^?#\s]*[?#])[^'\"\s]+")
 RawTable = Mapping[str, object]
 
@@ -238,8 +239,8 @@ def _named(raw: object) -> str:
 
 
 def without_secrets(url: str) -> str:
-    """Text around a URL without what may be a secret in it: userinfo, query, fragment."""
-    return _QUERY.sub(r"\1…", without_userinfo(url))
+    """Text around a URL or login without what may be a secret in it: userinfo, query, fragment."""
+    return _QUERY.sub(r"\1…", _LOGIN.sub("…@", without_userinfo(url)))
 
 
 def quoted(value: object) -> str:
