@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from builder.errors import ToolFailed, ToolMissing
-from builder.model.values import BuiltImage, ScriptResult, Verdict
+from builder.model.values import BuiltImage, ImageFile, ScriptResult, Verdict
 from builder.steps.gates import Gate, GatesFailed, LaneFacts, examine, judge
 from builder.steps.gates.command import Command
 from builder.steps.gates.cuda_arch import CudaArch
@@ -33,12 +33,14 @@ Package: liburing2
 Status: install ok installed
 Version: 2.3-3
 """
+MIXED = (DATA / "sm_121a.nv_fatbin").read_bytes() + (DATA / "sm_120a.nv_fatbin").read_bytes()
 FILES = {
     "opt/a.so": (DATA / "sm_121a.nv_fatbin").read_bytes(),
     "opt/b.so": (DATA / "sm_120a.nv_fatbin").read_bytes(),
     "opt/c.so": b"no device code",
     "opt/ptx.so": (DATA / "ptx_120.nv_fatbin").read_bytes(),
     "opt/stub.so": (DATA / "stub.nv_fatbin").read_bytes(),
+    "opt/mixed.so": MIXED,
     "opt/bad.so": b"\x50\xed\x55\xba" + bytes(8),
     "opt/dir": None,
     "var/lib/dpkg/status": STATUS,
@@ -140,6 +142,10 @@ def test_a_probe_that_does_not_end() -> None:
         (CudaArch("opt/ptx.so", ("sm_121a",)), "has compute_120, not sm_121a"),
         (CudaArch("opt/[cs]*.so", ("sm_121a",)), "device code in 0 of 2 files that match"),
         (CudaArch("opt/x*.so", ("sm_121a",)), "no file matches"),
+        (CudaArch("opt/mixed.so", ("sm_121a",)),
+         "1 of 2 objects in it has sm_120a, not sm_121a, such as that of _Z5scalefPf"),
+        (CudaArch("opt/mixed.so", ("sm_90a",), instead=("sm_120a", "sm_121a")),
+         "has sm_120a, sm_121a, not sm_90a"),
         (CudaArch("opt/a.so", ("sm_121a",), min_files=2),
          "device code in 1 of 1 files that match; at least 2 must have some"),
         (CudaArch("opt/bad.so", ("sm_121a",)), "cannot be read: a fatbin is cut off at byte 0"),
@@ -162,6 +168,7 @@ def test_failed(gate: Gate, says: str) -> None:
         (File("/opt/dir"), "a folder, mode 755"),
         (CudaArch("opt/[ac].so", ("sm_121a",)), "1 file: sm_121a, and 1 file without device code"),
         (CudaArch("opt/ptx.so", ("sm_121a",), allow_ptx=True), "1 file: compute_120"),
+        (CudaArch("opt/mixed.so", ("sm_121a",), instead=("sm_120a",)), "1 file: sm_120a, sm_121a"),
         (CudaArch(("opt/a.so", "opt/b.so"), ("sm_121a",), exclude=("**/b.so",)), "1 file: sm_121a"),
     ],
 )  # fmt: skip
@@ -177,6 +184,19 @@ def test_each_file_that_fails_has_its_verdict() -> None:
     assert [(v.about, v.passed) for v in verdicts] == [("opt/b.so", False), ("opt/bad.so", False)]
     assert "sm_120a is near, but another target" in verdicts[0].hint
     assert "TORCH_CUDA_ARCH_LIST (12.1a in the lane)" in verdicts[0].hint
+
+
+def test_what_is_excluded_is_not_read_and_the_rest_not_without_bound() -> None:
+    gate = CudaArch("opt/*.so", ("sm_121a",), exclude=("opt/x.so",))
+    (search,) = gate.searches()
+    chunk = b"\x7fELF" + bytes(1 << 20)
+    for path, size in (("opt/x.so", 9 << 20), ("opt/y.so", 3 << 30)):
+        reading = search.start(ImageFile(path, "file", 0o644, size))
+        assert not reading.feed(chunk)
+        if path == "opt/x.so":
+            assert reading.result() is None
+        else:
+            assert "3221225472 bytes are more than" in reading.result()
 
 
 def test_no_dpkg() -> None:
