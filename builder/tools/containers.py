@@ -20,6 +20,11 @@ from builder.tools import docker_cli
 
 _LABEL = "io.imgbuild.temporary"  # host:pid of who made it
 _PIDS = "4096"
+_NOT_THERE = (
+    "Could not find the file", "no such file or directory", "not a directory",
+    "too many links", "too many levels of symbolic links",
+)  # fmt: skip
+"""Also of a path through a link to itself: it leads nowhere."""
 
 Kind = Literal["file", "folder", "link", "hardlink", "other"]
 
@@ -134,7 +139,7 @@ def _below(name: str, root: str) -> str:
 
 
 def _is_absent(complaint: str) -> bool:
-    return "Could not find the file" in complaint or "no such file or directory" in complaint
+    return any(sign in complaint for sign in _NOT_THERE)
 
 
 @contextlib.contextmanager

@@ -77,6 +77,8 @@ device /usr/lib/gates/d.so several
 device /opt/stub/e.so stub
 ln /opt/kernels/a.so /opt/kernels/hard.so
 ln -s a.so /opt/kernels/soft.so
+mkdir /opt/round
+ln -s loop /opt/round/loop
 shared /opt/kernels/host.so tiny.c
 
 site=$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
@@ -146,6 +148,7 @@ GOOD: tuple[tuple[Gate, tuple[str, ...]], ...] = (
     (File("/opt/tiny/include/tiny.h", mode="644", contains="tiny_inline"), ("53 bytes, mode 644",)),
     (File("/lib/gates/d.so"), ("bytes, mode 755",)),
     (File("/root/.cache", absent=True), ("is not there",)),
+    (File("/opt/round/loop", absent=True), ("is not there",)),
     (Python("demo_dist", version="==1.2.0+cu130"), ("1.2.0+cu130",)),
     (Python("Demo.Dist", "demo_mod", ">=1.2"), ("1.2.0+cu130", "imports in ")),
     (Link(("cudart",)), ("links without -L", "loads and runs")),
@@ -202,6 +205,7 @@ def failing(
         ("wrong", Package("bash"), "package: its dpkg status is 'deinstall ok config-files'", ""),
         ("bare", Package("bash"), "package: could not look: the image has no dpkg database", ""),
         ("good", File("/opt/none"), "file: no such file in the image", "COPY"),
+        ("good", File("/opt/round/loop"), "file: no such file in the image", "COPY"),
         ("good", File("/opt/kernels/a.so", mode="644"), "file: its mode is 755, not 644", "chmod"),
         ("good", File("/opt/kernels/a.so", "sha256:" + "0" * 64), "file: its content is sha256:",
          "write this digest"),
