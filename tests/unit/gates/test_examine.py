@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from builder.errors import ToolFailed, ToolMissing
-from builder.model.values import BuiltImage, ImageFile, ScriptResult, Verdict
+from builder.model.values import BuiltImage, ImageFile, ImageInfo, ScriptResult, Verdict
 from builder.steps.gates import Gate, GatesFailed, LaneFacts, examine, judge
 from builder.steps.gates.command import Command
 from builder.steps.gates.cuda_arch import CudaArch
@@ -32,6 +32,36 @@ Version: 1
 Package: liburing2
 Status: install ok installed
 Version: 2.3-3
+
+Package: foreign
+Status: install ok installed
+Architecture: i386
+Version: 1
+
+Package: foreign
+Status: deinstall ok config-files
+Architecture: amd64
+Version: 1
+
+Package: both
+Status: install ok installed
+Architecture: amd64
+Version: 2
+
+Package: both
+Status: deinstall ok config-files
+Architecture: arm64
+Version: 1
+
+Package: other
+Status: install ok installed
+Architecture: arm64
+Version: 1
+
+Package: data
+Status: install ok installed
+Architecture: all
+Version: 3
 """
 MIXED = (DATA / "sm_121a.nv_fatbin").read_bytes() + (DATA / "sm_120a.nv_fatbin").read_bytes()
 FILES = {
@@ -47,7 +77,11 @@ FILES = {
 }
 
 
+INFO = ImageInfo("sha256:1", (), {}, (), {}, "amd64", 1, "")
+
+
 def seen(image: FakeImage, *gates: Gate, facts: LaneFacts = NO_FACTS) -> tuple[Verdict, ...]:
+    image.info = image.info or INFO
     return examine(gates, "image", engine=image, facts=facts)  # type: ignore[arg-type]
 
 
@@ -131,6 +165,9 @@ def test_a_probe_that_does_not_end() -> None:
         (Command("printf '\\033]52;c;x\\a'; exit 1"), "ended with code 1, not 0: �]52;c;x�"),
         (Package("liburing-dev"), "not installed (the image has liburing2)"),
         (Package("half"), "its dpkg status is 'install ok half-configured'"),
+        (Package("foreign"), "its dpkg status is 'deinstall ok config-files'"),
+        (Package("other"), "is there for arm64, and the image is for amd64"),
+        (Package("both", "1"), "has version 2, not 1"),
         (Package("bash", "5.3*"), "has version 5.2.15-2+b8, not 5.3*"),
         (File("/opt/c.so", absent=True), "is there: 14 bytes, mode 644"),
         (File("/opt/c.so", mode="755"), "its mode is 644, not 755"),
@@ -164,6 +201,8 @@ def test_failed(gate: Gate, says: str) -> None:
         (Command(("printf", "%s", "a b"), stdout_contains="a b"), "code 0 in 0.0 s"),
         (Command("exit 4", expect_code=4), "code 4 in 0.0 s"),
         (Package("bash", "5.2.15*"), "5.2.15-2+b8"),
+        (Package("both"), "2"),
+        (Package("data"), "3"),
         (File("/opt/none", absent=True), "is not there"),
         (File("/opt/dir"), "a folder, mode 755"),
         (CudaArch("opt/[ac].so", ("sm_121a",)), "1 file: sm_121a, and 1 file without device code"),

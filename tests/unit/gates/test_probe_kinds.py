@@ -18,6 +18,7 @@ from builder.steps.gates import Gate, LaneFacts, examine, parse
 from builder.steps.gates.gate import Answer, CouldNotLook, Evidence
 from builder.steps.gates.headers import Headers
 from builder.steps.gates.ptxas import Ptxas
+from builder.steps.gates.python import Python
 from builder.steps.gates.python_attr import PythonAttr
 from builder.steps.gates.wheel_record import WheelRecord, wheel_files
 from tests.unit.gates.fake_image import FakeImage
@@ -107,6 +108,114 @@ def test_python_attr_executes_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
     assert seen(PythonAttr("canary.models", "B.x"))[0].passed
     (inherited,) = seen(PythonAttr("canary.models", "B.forward"))
     assert "may come from a base class" in inherited.seen
+
+
+NAMES = """
+from typing import TYPE_CHECKING
+import typing
+REG = {}
+key = 1
+if TYPE_CHECKING:
+    from .a import Hint
+if typing.TYPE_CHECKING:
+    class Checked: ...
+else:
+    class Plain: ...
+if not TYPE_CHECKING:
+    real = 1
+if False:
+    never = 1
+if 0: zero = 1
+while False: loop = 1
+value: int
+given: int = 1
+gone = 1
+del gone
+back = 1
+del back
+back = 2
+unclear = 1
+if REG: del unclear
+REG[index] = 1
+REG.attribute = 1
+for each, (left, *right) in (): within = 1
+with open as handle: opened = 1
+with open as (first, second): ...
+if (walrus := 1): ...
+[found := x for x in ()]
+print(printed := 1)
+try:
+    import torch as library
+except ImportError as error:
+    fallback = 1
+else:
+    other = 1
+finally:
+    last = 1
+def function(argument=(default := 1)):
+    inside = 1
+lambda: (hidden := 1)
+(a, b), [c] = (1, 2), [3]
+match key:
+    case [matched, *rest]: ...
+    case {"k": 1, **more}: ...
+    case str() as text: ...
+class Model:
+    field: int
+    size: int = 1
+    if TYPE_CHECKING:
+        typed = 1
+"""
+BOUND = (
+    "REG Plain real given back each left right within handle opened first second walrus found "
+    "printed library fallback other last function a b c matched rest more text Model Model.size"
+)
+NOT_BOUND = (
+    "Hint Checked never zero loop value gone index attribute x error inside hidden argument "
+    "Model.field Model.typed"
+)
+
+
+def test_python_attr_knows_what_is_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "names.py").write_text(NAMES)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    here = {name: seen(PythonAttr("names", name))[0] for name in BOUND.split()}
+    assert [name for name, verdict in here.items() if not verdict.passed] == []
+    absent = {name: seen(PythonAttr("names", name))[0] for name in NOT_BOUND.split()}
+    assert [n for n, v in absent.items() if v.passed or "does not define" not in v.seen] == []
+    (unclear,) = seen(PythonAttr("names", "unclear"))
+    assert unclear.seen.startswith("could not look: the name is not in the source, and may")
+
+
+@pytest.mark.parametrize(
+    ("module", "says"),
+    [
+        ("leftover", "is a folder without __init__.py, in which nothing runs: "),
+        ("leftover.sub", "is a folder without __init__.py, in which nothing runs: "),
+        ("leaves", "ends the process when it is imported, with code 0"),
+        ("drops", "ends the process when it is imported, with code 0"),
+        ("fails", "ends the process at once"),
+        ("leftover.module", ""),
+        ("package", ""),
+        ("sys", ""),
+        ("_thread", ""),
+    ],
+)
+def test_python_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, says: str
+) -> None:
+    files = {
+        "leftover/sub/data.txt": "", "leftover/module.py": "", "package/__init__.py": "",
+        "leaves.py": "import sys\nsys.exit(0)\n", "drops.py": "import os\nos._exit(0)\n",
+        "fails.py": "raise SystemExit('ends the process at once')\n",
+    }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (verdict,) = seen(Python(import_=module))
+    assert verdict.passed is not bool(says), verdict
+    assert verdict.seen.startswith(says or "imports in ")
 
 
 def answer(files: Mapping[str, str], **more: object) -> Answer:
