@@ -131,23 +131,27 @@ if not found:
 else:
     said = {"version": found[0].version, "copies": len(found)}
     text = found[0].read_text("RECORD")
-    rows, files, changed, missing = [], {}, [], []
-    for row in csv.reader((text or "").splitlines()):
-        path = str(found[0].locate_file(row[0]))
-        if row[1:2] != [""] and not os.path.isfile(path):
+    files, changed, missing, unknown = {}, [], [], []
+    for row in filter(None, csv.reader((text or "").splitlines())):
+        path, (kind, _, value) = str(found[0].locate_file(row[0])), row[1].partition("=")
+        if not os.path.isfile(path):
             missing.append(row[0])
-        elif row[1:2] != [""] and row[1].startswith("sha256="):
-            digest = hashlib.sha256()
-            with open(path, "rb") as file:
-                while chunk := file.read(1 << 20):
+            continue
+        digests = [hashlib.sha256()]
+        if kind in hashlib.algorithms_available and not kind.startswith("shake"):
+            digests.append(hashlib.new(kind))
+        else:
+            unknown.append(row[0])
+        with open(path, "rb") as file:
+            while chunk := file.read(1 << 20):
+                for digest in digests:
                     digest.update(chunk)
-            pad = row[1][7:] + "=" * (-len(row[1][7:]) % 4)
-            if base64.urlsafe_b64decode(pad) != digest.digest():
-                changed.append(row[0])
-            files[row[0]] = digest.hexdigest()[:20]
+        if digests[1:] and base64.urlsafe_b64decode(value + "==") != digests[1].digest():
+            changed.append(row[0])
+        files[row[0]] = digests[0].hexdigest()[:20]
     said["record"] = text is not None
-    said["changed"], said["missing"] = changed[:50], missing[:50]
-    said["files"] = base64.b64encode(zlib.compress(json.dumps(files).encode(), 9)).decode()
+    whole = {"files": files, "changed": changed, "missing": missing, "unknown": unknown}
+    said["whole"] = base64.b64encode(zlib.compress(json.dumps(whole).encode(), 9)).decode()
 print("\nimgbuild:" + json.dumps(said))
 """
 

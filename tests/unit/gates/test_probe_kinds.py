@@ -219,11 +219,9 @@ def test_python_import(
 
 
 def answer(files: Mapping[str, str], **more: object) -> Answer:
-    packed = base64.b64encode(zlib.compress(json.dumps(files).encode())).decode()
-    said = {
-        "version": "1.0", "copies": 1, "record": True, "changed": [], "missing": [],
-        "files": packed, **more,
-    }  # fmt: skip
+    whole = {"files": files, "changed": [], "missing": [], "unknown": [], **more}
+    packed = base64.b64encode(zlib.compress(json.dumps(whole).encode())).decode()
+    said = {"version": "1.0", "copies": 1, "record": True, "whole": packed, **more}
     return Answer(0, 0.1, f"noise\nimgbuild:{json.dumps(said)}\n", "")
 
 
@@ -271,7 +269,11 @@ def test_the_locked_wheel(tmp_path: Path) -> None:
     same = wheel(
         tmp_path / "a-1.0-py3.whl", {"a/__init__.py": "1", "a-1.0.data/purelib/a/x.py": "2"}
     )
-    assert dict(wheel_files(same)) == FILES
+    assert dict(wheel_files(same)).items() >= FILES.items()
+    more = answer({**FILES, "a/extra.py": digest("3")[:20], "../../../bin/a": "1"})
+    assert judged(gate, more, LaneFacts(wheels={"a": same})) == [
+        "no: a/extra.py is not as in the locked wheel"
+    ]
     assert judged(gate, answer(FILES), LaneFacts(wheels={"a": same})) == [
         "ok: 1.0, 2 files as in the locked wheel a"
     ]
@@ -294,10 +296,61 @@ def test_the_source() -> None:
         "no: a/x.py is not as in source kern"
     ]
     assert judged(gate, answer(FILES), LaneFacts(sources=lambda _: {"a/x.py": "1"})) == [
-        "no: none of its files has that path in source kern"
+        "no: cannot tell: 0 of its 2 files of code can be compared with source kern"
     ]
     with pytest.raises(CouldNotLook):
         judged(gate, answer(FILES), LaneFacts(sources=lambda _: None))
+
+
+def test_only_what_was_compared_counts() -> None:
+    gate = WheelRecord("a", source="kern")
+    files = {**FILES, "a/_version.py": "1", "a/_C.so": "2", "a-1.dist-info/METADATA": "3"}
+    for folder in ("", "src/", "packages/first/"):
+        known = {f"{folder}a/{n}": digest(t) for n, t in (("__init__.py", "1"), ("x.py", "2"))}
+        known["other/a/x.py"] = digest("another")
+        assert judged(gate, answer(files), LaneFacts(sources=lambda _, known=known: known)) == [
+            "ok: 1.0, 2 of 4 files as in source kern (not in it: a/_C.so, and 1 more)"
+        ]
+        known[f"{folder}a/x.py"] = digest("upstream")
+        assert judged(gate, answer(files), LaneFacts(sources=lambda _, known=known: known)) == [
+            "no: a/x.py is not as in source kern"
+        ]
+    few = {"a/__init__.py": digest("1")}
+    assert judged(gate, answer(files), LaneFacts(sources=lambda _: few)) == [
+        "no: cannot tell: 1 of its 3 files of code can be compared with source kern"
+    ]
+
+
+def installed(folder: Path, rows: Mapping[str, str], **texts: str) -> None:
+    info = folder / "a-1.0.dist-info"
+    for name, text in {**texts, "a-1.0.dist-info/METADATA": "Name: a\nVersion: 1.0\n"}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    lines = [f"{name},{said},1" for name, said in rows.items()]
+    (info / "RECORD").write_text("\n".join([*lines, "a-1.0.dist-info/RECORD,,", "a/x.pyc,,"]))
+
+
+def hashed(kind: str, text: str) -> str:
+    raw = hashlib.new(kind, text.encode()).digest()
+    return f"{kind}={base64.urlsafe_b64encode(raw).decode().rstrip('=')}"
+
+
+def test_the_record_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    gate = WheelRecord("a", exclude=("a/data/*",))
+    data = {f"a/data/{i}.bin": "sha256=AAAA" for i in range(60)}
+    texts = dict.fromkeys(data, "other")
+    core = {"a/core.py": hashed("sha512", "1"), "a/b.py": hashed("blake2b", "2")}
+    good = {"a/core.py": "1", "a/b.py": "2", "a/data/x": ""}
+    installed(tmp_path, {**data, **core}, **good, **texts)  # sixty that may differ come first
+    assert seen(gate)[0].seen == "1.0, 2 files as in its RECORD"
+    installed(tmp_path, {**data, **core}, **{**good, "a/core.py": "changed"})
+    assert [v.seen for v in seen(gate)] == ["a/core.py differs from its RECORD"]
+    installed(tmp_path, {"a/core.py": "rot13=x", "a/b.py": ""}, **good)
+    (unknown,) = seen(gate)
+    assert unknown.seen == "cannot tell: a/b.py, and 1 more has no known hash in its RECORD"
+    installed(tmp_path, data, **good)
+    assert [v.seen for v in seen(gate)] == ["cannot tell: no file of it counts"]
 
 
 @pytest.mark.parametrize(
