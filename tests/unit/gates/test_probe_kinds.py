@@ -62,6 +62,50 @@ def test_ptxas(tmp_path: Path) -> None:
     assert none.seen == "no ptxas in the image"
 
 
+def triton(site: Path, **known: tuple[str, ...]) -> Path:
+    """A Triton with these programs, by what they take."""
+    folder = site / "triton/backends/nvidia/bin"
+    folder.mkdir(parents=True)
+    for name in sorted(known, reverse=True):
+        Path(ptxas(folder, *known[name])).rename(folder / name.replace("_", "-"))
+    return folder
+
+
+NONE = ("/opt/none/ptxas",)
+OLD, NEW = ("sm_90a", "sm_120a"), ("sm_90a", "sm_121a")
+
+
+def test_the_ptxas_that_triton_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = tmp_path / "venv/lib/python3.12/site-packages"
+    folder = triton(site, ptxas=OLD)
+    gate = Ptxas(("sm_121a",), NONE)
+    monkeypatch.setenv("PATH", f"{tmp_path}/venv/bin:/usr/bin:/bin")
+    (bundled,) = seen(gate)
+    assert bundled.seen.startswith(f"{folder}/ptxas 12.8 refuses sm_121a")
+    (tmp_path / "cuda").mkdir()
+    other = ptxas(tmp_path / "cuda", *NEW)
+    monkeypatch.setenv("TRITON_PTXAS_PATH", other)
+    assert [(v.passed, v.seen) for v in seen(gate)] == [(True, f"taken by {other} 12.8")]
+    monkeypatch.setenv("TRITON_PTXAS_PATH", f"{folder}/ptxas")
+    assert not seen(Ptxas(("sm_121a",), (other,)))[0].passed
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "/opt/none/bin/ptxas")
+    missing, bundled = seen(gate)
+    assert missing.seen == "TRITON_PTXAS_PATH names /opt/none/bin/ptxas, which does not run"
+    assert bundled.seen.startswith(f"{folder}/ptxas 12.8 refuses sm_121a")
+
+
+def test_a_triton_with_a_second_ptxas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = triton(tmp_path, ptxas=("sm_90a",), ptxas_blackwell=("sm_121a",))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (good,) = seen(Ptxas(("sm_90a", "sm_121a"), NONE))
+    assert good.seen == f"taken by {folder}/ptxas 12.8, {folder}/ptxas-blackwell 12.8"
+    other = ptxas(tmp_path, "sm_120a")
+    monkeypatch.setenv("TRITON_PTXAS_PATH", other)  # not for this GPU
+    assert seen(Ptxas(("sm_121a",), NONE))[0].passed
+    monkeypatch.setenv("TRITON_PTXAS_BLACKWELL_PATH", other)
+    assert seen(Ptxas(("sm_121a",), NONE))[0].seen.startswith(f"{other} 12.8 refuses sm_121a")
+
+
 @pytest.mark.parametrize(
     ("module", "attr", "passed", "says"),
     [
