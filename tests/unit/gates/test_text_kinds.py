@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from builder.model.values import ImageInfo, Verdict
+from builder.model.values import ImageFile, ImageInfo, Verdict
 from builder.steps.gates import Gate, LaneFacts, examine, parse
 from builder.steps.gates.credentials import find, find_named
 from builder.steps.gates.layers import Layers
@@ -179,6 +181,57 @@ def test_layers() -> None:
     assert blind.seen == "could not look: which image base runtime is, is not known here"
 
 
+BARE = replace(INFO, env={}, more={"EXPOSE": '["80/tcp"]'})
+DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # buildx sets it
+ROOT = {"io.imgbuild.lane": "x", "org.opencontainers.image.title": "y"}
+
+
+@pytest.mark.parametrize(
+    ("info", "words"),
+    [
+        (replace(BARE, labels=ROOT, workdir="/"), ""),
+        (replace(BARE, env={"PATH": DEFAULT}), ""),
+        (replace(BARE, env={"PATH": "/opt/bin"}), "ENV PATH"),
+        (replace(BARE, env={"LD_PRELOAD": "/opt/x.so"}), "ENV LD_PRELOAD"),
+        (replace(BARE, user="nobody", entrypoint=("sh",)), "ENTRYPOINT USER"),
+        (replace(BARE, command=("x",), workdir="/srv"), "CMD WORKDIR"),
+        (replace(BARE, more={"HEALTHCHECK": "{}"}), "EXPOSE HEALTHCHECK"),
+        (replace(BARE, labels={"a": "b"}), "LABEL a"),
+    ],
+)  # fmt: skip
+def test_layers_compares_the_config(info: ImageInfo, words: str) -> None:
+    image = over({}, base=("sha256:a",))
+    image.bases = {"base:1": FakeImage(BASE, info=replace(BARE, layers=("sha256:a",)))}
+    assert image.info is not None
+    image.info = replace(info, layers=image.info.layers)
+    facts = LaneFacts(bases={"runtime": "base:1"})
+    (verdict,) = seen(image, Layers("runtime", ()), facts)
+    said = [line.removeprefix("changed: ") for line in verdict.detail.splitlines()]
+    assert (verdict.passed, said) == (not words, re.findall("(?:ENV |LABEL )?[^ ]+", words))
+    declared = Layers("runtime", (), config=("ENV *", "LABEL ?", *words.split()))
+    assert seen(image, declared, facts)[0].passed
+
+
+def test_layers_compares_owners_and_capabilities() -> None:
+    class Owned(FakeImage):
+        def _entry(self, path: str, content: Content, *, alone: bool) -> tuple[ImageFile, Any]:
+            file, data = super()._entry(path, content, alone=alone)
+            more = {
+                "opt/a.py": {"owner": (33, 0)}, "opt/b.py": {"owner": (0, 44)},
+                "usr/bin/x": {"xattrs": (("security.capability", "net_raw"),)},
+            }  # fmt: skip
+            return replace(file, **more.get(path, {})), data
+
+    plain = over({path: BASE[path] for path in ("opt/a.py", "opt/b.py", "usr/bin/x", "opt/l")})
+    facts = LaneFacts(bases={"runtime": "base:1"})
+    assert seen(plain, Layers("runtime", ()), facts)[0].passed
+    owned = Owned(info=plain.info, bases=plain.bases, layers=plain.layers)
+    (bad,) = seen(owned, Layers("runtime", ()), facts)
+    assert bad.detail.splitlines() == [
+        "changed: opt/a.py", "changed: opt/b.py", "changed: usr/bin/x",
+    ]  # fmt: skip
+
+
 def test_layers_that_empty_a_folder_and_that_come_back() -> None:
     facts = LaneFacts(bases={"runtime": "base:1"})
     emptied = over({"opt/.wh..wh..opq": b"", "opt/a.py": b"1"})
@@ -218,6 +271,7 @@ def test_a_credential_that_a_later_layer_removes() -> None:
         ({"kind": "log", "architectures": "x"}, "must have one group"),
         ({"kind": "secrets", "allow": ["("]}, "is no regular expression"),
         ({"kind": "layers", "base": "b"}, "allow: is missing"),
+        ({"kind": "layers", "base": "b", "allow": [], "config": ["PATH"]}, "begins with none of"),
     ],
 )
 def test_tables_that_make_no_sense(table: dict[str, object], says: str) -> None:
