@@ -25,6 +25,7 @@ SECRET = "hunter2"
         ("a\u061cb\u200fc", "a\\u061cb\\u200fc"),
         ("a\u2028b\u00adc", "a\\u2028b\\xadc"),
         ("tag\U000e0041", "tag\\U000e0041"),
+        ("caf\udce9\uffff", "caf\\udce9\\uffff"),
         ("über\tÜber 日本語 🙂\n", "über\tÜber 日本語 🙂\n"),
     ],
 )
