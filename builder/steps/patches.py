@@ -138,7 +138,10 @@ def check_locked(patched: PatchedSource, locked: LockedSource, place: Place) -> 
     Raises: PatchDrift, which names the first patch that differs.
     """
     name = patched.source.name
-    hint = f"if the change is wanted: imgbuild lock {place.file.stem} --update {name}"
+    hint = (
+        "the same patch on the same tree: the lock was edited, or merged by hand; compute it anew "
+        f"from the same pins, then read the diff: imgbuild lock {place.file.stem}"
+    )
     for i, (result, lock) in enumerate(zip(patched.patches, locked.patches, strict=False)):
         where = Place(place.file, key=(*place.key, "patches", i))
         path = result.patch.path
