@@ -278,13 +278,14 @@ class Progress(Protocol):
     """What a pipeline tells while it runs. `stage` shows a line; `done` completes it."""
 
     def title(self, text: str) -> None: ...
-    def stage(self, name: str, *, last_s: float | None = None) -> AbstractContextManager[StageLine]:
-        """A stage begins; `last_s` is what it took the last time, seconds."""
-
+    def stage(self, name: str) -> AbstractContextManager[StageLine]: ...
     def note(self, text: str) -> None: ...
 
 
 class StageLine(Protocol):
+    def expect(self, seconds: float | None) -> None:
+        """What it took the last time that it did the same work; None: that is not known."""
+
     def say(self, text: str) -> None:
         """What it does right now."""
 
