@@ -118,8 +118,9 @@ class History(Protocol):
         """What `new` has and `old` has not. Raises: SourceUnavailable."""
 
     def breaking(
-        self, old: GitPin, new: GitPin, patch: bytes, *, strip: int, paths: Sequence[str], say: Say
-    ) -> CommitInfo | None:
+        self, old: GitPin, new: GitPin, applies: Callable[[PatchIndex], bool],
+        *, paths: Sequence[str], say: Say,
+    ) -> CommitInfo | None:  # fmt: skip
         """The commit between the two, of those that touch `paths`, at which a patch applies no
         longer; the newest of them where it never did. Raises: SourceUnavailable."""
 
@@ -140,6 +141,12 @@ class PatchIndex(Protocol):
 
     def put(self, path: str, data: bytes, *, executable: bool | None = None) -> str:
         """Write a regular file (None: with the mode that it has); the tree that results."""
+
+    def drop(self, path: str) -> str:
+        """Take a file out; the tree that results."""
+
+    def held(self, path: str) -> bytes | None:
+        """The content of a file; None when there is none."""
 
 
 class Files(Protocol):

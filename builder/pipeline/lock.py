@@ -18,6 +18,7 @@ from builder.pipeline.following import follow
 from builder.ports import Files, GitStore, Progress, Project, Say, StageLine
 from builder.steps import bases, delta, identity, resolve, unresolved
 from builder.steps.changes import Changes, collect
+from builder.steps.hints import at_tips
 from builder.steps.image import folder_digest
 from builder.steps.lanes import LockMissing, image_folder, read_lane, read_lock
 from builder.steps.patches import read_sets
@@ -85,7 +86,7 @@ def lock(
     with progress.stage("fetch") as line:
         fetched = store.fetch([p for k in pins.values() for p in k.values()], say=line.say)
         line.done(fetch_summary(fetched))
-    with progress.stage("sources") as line:
+    with progress.stage("sources") as line, at_tips(moving):
         sources = {
             key: resolve.source(
                 pinned, lane.sources[key], lane=lane.path,
