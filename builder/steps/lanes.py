@@ -274,7 +274,8 @@ def _toml(data: bytes, path: Path, error: type[LaneError]) -> Mapping[str, objec
     except TomlInvalid as bad:
         found = bad.finding(error.code, path)
         if b"<<<<<<<" in data:
-            hint = "the file holds an unfinished merge: settle it, then try again"
+            hint = "the file holds an unfinished merge: keep one side between the markers, then: "
+            hint += f"imgbuild lock {path.stem}"
             found = replace(found, hint=hint)
             error = MergeUnfinished if error is LockInvalid else error
         raise error.of([found]) from bad
@@ -290,4 +291,4 @@ def _known(project: Project) -> str:
 
 
 def _with_hint(findings: Sequence[Finding], hint: str) -> list[Finding]:
-    return [replace(f, hint=f.hint or hint) for f in findings]
+    return [replace(f, hint=hint) for f in findings]
