@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from builder.errors import Finding, ImgbuildError, LaneError
@@ -138,10 +139,11 @@ def before(
     data = project.read(f"{folder}/Dockerfile")
     if data is None:
         return
+    cuda, plain = _device_code(read, patched, store)
     preflight.dockerfile(
         report, lane, read.declared, data, project.root / folder / "Dockerfile",
         args=_args(report, read, lock, platform),
-        cuda=_device_code(read, patched, store),
+        cuda=cuda, plain=plain,
         bases=of_bases(lane, lock, platform, project=project, files=files, engine=engine)
         if lock else {},
         platform=platform,
@@ -183,12 +185,14 @@ def _args(
 
 def _device_code(
     read: ReadLane, patched: Mapping[str, PatchedSource] | None, store: GitStore
-) -> frozenset[str]:
-    if patched is None:
-        return frozenset(n for n, source in read.lane.sources.items() if source.native)
-    paths = {n: [e.path for e in store.entries(p.source.tree)] for n, p in patched.items()}
-    absent = {n for n, source in read.lane.sources.items() if source.native} - patched.keys()
-    return preflight.device_code(paths, read.lane) | absent
+) -> tuple[frozenset[str], preflight.Plain]:
+    trees = {
+        name: ([e.path for e in store.entries(tree)], partial(store.blob, tree))
+        for name, tree in ((n, p.source.tree) for n, p in (patched or {}).items())
+    }
+    cuda, plain = preflight.device_code(trees, read.lane)
+    absent = {n for n, source in read.lane.sources.items() if source.native} - trees.keys()
+    return cuda | absent, plain
 
 
 def _engine(engine: Engine, platform: str) -> tuple[EngineInfo | None, str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from builder.errors import Finding, GateError, ImgbuildError, LaneError, Place
@@ -15,6 +16,7 @@ from builder.steps.preflight import silent
 from builder.steps.preflight.arch import VARIABLE, architectures
 from builder.steps.preflight.compiles import compiles
 from builder.steps.preflight.installs import Installed, installed
+from builder.steps.preflight.packaging import Plain, packs_only
 from builder.steps.preflight.references import needed, references
 from builder.steps.preflight.report import Preflight
 from builder.steps.preflight.stages import network, secrets
@@ -35,11 +37,13 @@ def dockerfile(
     cuda: Collection[str],
     bases: Mapping[str, Collection[str]],
     platform: str = "",
+    plain: Plain = lambda *_: False,
 ) -> None:
     """Check a Dockerfile for a lane.
 
-    `args` are the build's arguments; `cuda` the sources that hold device code; `bases` the
-    packages of images, by reference, as far as they are known.
+    `args` are the build's arguments; `cuda` the sources that hold device code, `plain` knows
+    which folders of them a Python build only packs; `bases` the packages of images, by
+    reference, as far as they are known.
     """
     try:
         read = parse(data, file)
@@ -54,7 +58,7 @@ def dockerfile(
     aware = _aware(read)
     for stage in stages:
         if stage.stage.index in used:
-            found = tuple(compiles(stage, cuda))
+            found = tuple(compiles(stage, cuda, plain))
             wanted = lane.build.cuda_arch_list
             report.check(LaneError, *architectures(stage, found, wanted, file, aware=aware))
             report.check(LaneError, *network(stage, found, file))
@@ -67,13 +71,24 @@ def dockerfile(
             report.check(GateError, *_package(gate, place, has, file, stages[-1]))
 
 
-def device_code(paths: Mapping[str, Collection[str]], lane: Lane) -> frozenset[str]:
-    """The sources that hold device code: paths of each patched tree, by source."""
-    return frozenset(
+def device_code(
+    trees: Mapping[str, tuple[Collection[str], Callable[[str], bytes | None]]], lane: Lane
+) -> tuple[frozenset[str], Plain]:
+    """The sources that hold device code, and which of their folders a Python build only packs.
+
+    `trees` are the paths of each patched tree, and what reads a file of it.
+    """
+    cuda = frozenset(
         name
-        for name, held in paths.items()
+        for name, (held, _) in trees.items()
         if name in lane.sources and any(path.endswith((".cu", ".cuh")) for path in held)
     )
+
+    @cache
+    def plain(name: str, folder: str) -> bool:
+        return name in cuda and packs_only(folder, *trees[name])
+
+    return cuda, plain
 
 
 def _package(
