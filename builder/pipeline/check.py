@@ -27,6 +27,7 @@ from builder.steps.lanes import (
 )
 from builder.steps.preflight.base_packages import of_bases
 from builder.steps.sources import not_here, pins
+from builder.tools.deb_control import control
 
 _NO_ENGINE = "the engine: its version, platform and free disk"
 
@@ -132,8 +133,12 @@ def before(
             store=store, last_change=_last_change(read, lock, project, store),
         )  # fmt: skip
     folder = image_folder(lane)
+    contexts = preflight.Contexts()
     try:
         image.folder_digest(folder, project=project)
+        if lock is not None:
+            own = [path for path, _ in project.files(folder) or ()]
+            contexts = preflight.contexts(lane, lock, platform, own)
     except LaneError as error:
         report.check(LaneError, *error.findings)
     data = project.read(f"{folder}/Dockerfile")
@@ -146,8 +151,20 @@ def before(
         cuda=cuda, plain=plain,
         bases=of_bases(lane, lock, platform, project=project, files=files, engine=engine)
         if lock else {},
-        platform=platform,
+        platform=platform, lock=lock, contexts=contexts,
+        control=partial(_control, lock, platform, files),
     )  # fmt: skip
+
+
+def _control(lock: Lock | None, platform: str, files: Files, name: str) -> Mapping[str, str] | None:
+    """The control fields of a locked deb, by its file name."""
+    every = (
+        [d.platforms[platform] for d in lock.debs.values() if platform in d.platforms]
+        if lock
+        else []
+    )
+    found = next((deb for deb in every if deb.filename == name), None)
+    return control(found.sha256, files) if found else None
 
 
 def _last_change(

@@ -67,7 +67,7 @@ class Package(Gate):
         if status != _INSTALLED:
             hint = "apt-get install it, in the last stage, or look for an interrupted dpkg"
             return self.failed(f"its dpkg status is {status!r}", hint)
-        if not _fits(version, self.version):
+        if not fits(version, self.version):
             hint = "change the gate's version, or what the Dockerfile installs"
             return self.failed(f"has version {version}, not {self.version}", hint)
         return self.passed(version)
@@ -86,7 +86,8 @@ def packages(database: str) -> Iterator[tuple[str, tuple[str, str]]]:
             yield fields["package"], (status, fields.get("version", ""))
 
 
-def _fits(version: str, wanted: str) -> bool:
+def fits(version: str, wanted: str) -> bool:
+    """Whether a version is the wanted one, or begins as it says."""
     if wanted.endswith("*"):
         return version.startswith(wanted[:-1])
     return wanted in ("", version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from builder.steps.preflight.contexts import Contexts, contexts
 from builder.steps.preflight.dockerfile import device_code, dockerfile
 from builder.steps.preflight.machine import OLDEST_ENGINE, machine
 from builder.steps.preflight.packaging import Plain
@@ -10,9 +11,11 @@ from builder.steps.preflight.sources import sources
 
 __all__ = [
     "OLDEST_ENGINE",
+    "Contexts",
     "Plain",
     "Preflight",
     "PreflightFailed",
+    "contexts",
     "device_code",
     "dockerfile",
     "machine",
