@@ -44,6 +44,7 @@ def obstacles(lane: Lane, *, project: Project) -> Iterator[Finding]:
     """Why a lane cannot be locked here at all, found before anything is fetched."""
     if missing := image_missing(lane, project=project):
         yield missing
+    yield from _patch_sets(lane, project)
 
 
 def without_lock(missing: LockMissing, lane: Lane, *, project: Project) -> Iterator[Finding]:
@@ -70,11 +71,7 @@ def unresolved(lane: Lane, *, project: Project) -> Iterator[Finding]:
     for name, derived in sorted(lane.dep_sets.items()):
         does = f"reads the CMake files of {derived.from_}"
         yield _finding(lane, ("deps", name), ["the deps that it stands for"], does)
-    for _, source in sorted(lane.sources.items()):
-        try:
-            read_sets(source.patches, project=project)
-        except ImgbuildError as wrong:
-            yield from wrong.findings
+    yield from _patch_sets(lane, project)
     for name, base in sorted(lane.base.items()):
         if base.ref is not None and "@sha256:" not in base.ref:
             lacking = [f"digest of {base.ref} for {' and '.join(lane.platforms)}"]
@@ -84,6 +81,14 @@ def unresolved(lane: Lane, *, project: Project) -> Iterator[Finding]:
     for kind, packages in (("python", lane.python), ("debs", lane.debs)):
         for name in sorted(packages):
             yield _finding(lane, (kind, name), ["version", "file", "sha256"], "asks the index")
+
+
+def _patch_sets(lane: Lane, project: Project) -> Iterator[Finding]:
+    for _, source in sorted(lane.sources.items()):
+        try:
+            read_sets(source.patches, project=project)
+        except ImgbuildError as wrong:
+            yield from wrong.findings
 
 
 def _values(table: Source | Dep) -> Iterator[str]:

@@ -61,11 +61,12 @@ class Package(Gate):
             there = f" (the image has {', '.join(near)})" if near else ""
             return self.failed(
                 f"not installed{there}",
-                f"apt-get install {self.name} in the Dockerfile's last stage; what an earlier "
-                "stage installs is not in the image",
+                f'lock it ([debs.{self.name}] package = "{self.name}" in the lane) and dpkg '
+                "--install it in the Dockerfile's last stage, or in one that it copies from; what "
+                "another stage installs is not in the image",
             )
         if status != _INSTALLED:
-            hint = "apt-get install it, in the last stage, or look for an interrupted dpkg"
+            hint = "dpkg --install it in the last stage, or look for an interrupted dpkg"
             return self.failed(f"its dpkg status is {status!r}", hint)
         if not fits(version, self.version):
             hint = "change the gate's version, or what the Dockerfile installs"

@@ -175,15 +175,14 @@ def _finding(
 
 
 def _hint(path: str, context: str | None, pool: Collection[str]) -> str:
-    if context in NAMED:
-        table = {"debs": "[debs.NAME]", "wheels": "[python.NAME]"}[context]
-        near = difflib.get_close_matches(path, sorted(pool), n=1)
+    if context is not None:
+        table, end = ("debs", "_") if context == "debs" else ("python", "-")
+        package = path.partition(end)[0]
+        if same := [held for held in sorted(pool) if held.startswith(f"{package}{end}")]:
+            return f"did you mean {same[0]}?"
         held = ", ".join(sorted(pool)) or "nothing"
-        return (
-            f"did you mean {near[0]}?"
-            if near
-            else f"lock it: {table} in the lane, then imgbuild lock LANE; there is: {held[:300]}"
-        )
+        name = "NAME" if _WILD.search(package) else package
+        return f"lock it: [{table}.{name}], then imgbuild lock LANE; there is: {held[:300]}"
     if archive := _ARCHIVE.fullmatch(path):
         return _of_archive(archive[1], path, pool)
     near = difflib.get_close_matches(path, sorted(pool), n=1)

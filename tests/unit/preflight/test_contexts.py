@@ -114,13 +114,13 @@ def test_the_cure_is_the_lanes_own() -> None:
         ("RUN --network=none --mount=type=bind,source=held.py,target=/held.py true", 1, "add it"),
         ("RUN --network=none --mount=type=bind,source=scripts,target=/x true", 0, ""),
         ("RUN --network=none --mount=type=cache,target=/x,source=a true", 0, ""),
-        (MOUNTED + "dpkg -i /debs/libaio1_*.deb", 1, "lock it: [debs.NAME]"),
+        (MOUNTED + "dpkg -i /debs/libaio1_*.deb", 1, "lock it: [debs.libaio1], then"),
         (MOUNTED + "if [ -e x ]; then dpkg -i /debs/libaio1_*.deb; fi", 0, ""),
         ("COPY --from=debs liburing2_2.4_arm64.deb /", 1, "did you mean liburing2_2.3-3_arm64"),
         ("RUN --network=none --mount=type=bind,from=wheels,target=/w pip install /w/torch-*.whl",
          0, ""),
         ("RUN --network=none --mount=type=bind,from=wheels,target=/w pip install /w/vllm-*.whl",
-         1, "there is: torch-2.9-cp312.whl"),
+         1, "lock it: [python.vllm], then imgbuild lock LANE; there is: torch-2.9-cp312.whl"),
     ],
 )  # fmt: skip
 def test_what_a_context_will_not_hold(line: str, code: int, hint: str) -> None:
