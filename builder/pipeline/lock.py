@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from builder.errors import Finding, LaneError, Place, UsageError, each
+from builder.errors import Finding, Place, UsageError, each
 from builder.index_ports import PackageIndex, Registry
 from builder.model.counts import plural
 from builder.model.lane import Dep, Lane, Source
@@ -58,8 +58,7 @@ def lock(
     lock stay as they were.
     """
     lane = read_lane(name, project=project).lane
-    if obstacles := [*unresolved.obstacles(lane, project=project)]:
-        raise LaneError.of(obstacles)
+    unresolved.obstacles(lane, project=project)
     moving = _moving(lane, update)
     progress.title(f"{lane.name} · {_counted(lane)}")
     old = _older(lane)

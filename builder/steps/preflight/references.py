@@ -115,6 +115,7 @@ def _image(
         "from-unpinned",
         f"{reference} is no stage above, and as an image it has no digest" if near
         else f"{reference} has no digest: another image tomorrow, by the same name",
-        near or "declare it as [base.NAME] of the lane, with ARG BASE_NAME, or write name@sha256:…",
+        near or "declare it as [base.NAME] of the lane and take ARG BASE_NAME, "
+        "or write name@sha256:…",
         place=place, level="error" if needed else "warning",
     )  # fmt: skip
