@@ -148,6 +148,7 @@ class BuildRequest:
     platform: str
     log: Path  # the whole log is written here
     no_cache: bool = False
+    dockerfile: Path | None = None  # whose lines the context's Dockerfile begins with
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +224,8 @@ class Verdict:
     seen: str  # one line
     hint: str = ""  # what to do, when it did not pass
     detail: str = ""  # output of the probe
+    file: str = ""  # where the gate is declared, when it did not pass
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,8 @@ class ReadLane:
     @property
     def facts(self) -> LaneFacts:
         """What gates may know of the lane."""
-        return LaneFacts(self.lane.name, self.lane.build.cuda_arch_list)
+        places = dict(reversed(self.declared))  # of what is declared twice, the first
+        return LaneFacts(self.lane.name, self.lane.build.cuda_arch_list, places=places)
 
     @property
     def declared(self) -> tuple[tuple[Gate, Place], ...]:

@@ -125,7 +125,8 @@ class Narrator:
 
     def evidence(self, request: BuildRequest) -> Evidence:
         failed = next((v for v in self.vertices.by_digest.values() if v.failed), None)
-        return Evidence(failed, self.said, request.context / "Dockerfile", request.log)
+        written = request.dockerfile or request.context / "Dockerfile"
+        return Evidence(failed, self.said, written, request.log)
 
     def _line(self, line: LogLine) -> None:
         vertex = self.vertices.by_digest[line.vertex]

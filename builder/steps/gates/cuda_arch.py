@@ -119,7 +119,7 @@ class CudaArch(Gate):
         )
 
     def _satisfied(self, name: str, held: frozenset[Architecture]) -> bool:
-        wanted = _parsed(name)
+        wanted = parsed(name)
         if wanted in held:
             return True
         return self.allow_ptx and any(_compiles_for(arch, wanted) for arch in held if arch.ptx)
@@ -180,7 +180,8 @@ def _union(held: Iterable[DeviceObject]) -> frozenset[Architecture]:
     return frozenset().union(*(each.architectures for each in held))
 
 
-def _parsed(name: str) -> Architecture:
+def parsed(name: str) -> Architecture:
+    """An ArchName as what it names."""
     match = _ARCH.fullmatch(name)
     assert match is not None  # ArchName
     return Architecture(int(match[2]), match[3], match[1] == "compute")
@@ -196,7 +197,7 @@ def _compiles_for(ptx: Architecture, wanted: Architecture) -> bool:
 
 def _cause(missing: Sequence[str], held: frozenset[Architecture], facts: LaneFacts) -> str:
     asked = f" ({facts.cuda_arch_list} in the lane)" if facts.cuda_arch_list else ""
-    wanted = [_parsed(name) for name in missing]
+    wanted = [parsed(name) for name in missing]
     if all(arch.ptx for arch in held):
         return "it has PTX only: TORCH_CUDA_ARCH_LIST of its stage names no machine code"
     near = sorted({str(a) for a in held for w in wanted if _family(a) == _family(w) and not a.ptx})

@@ -74,7 +74,7 @@ class Layers(Gate):
             )
         final = _final(seen for search in evidence.files for seen in search if seen.layer >= count)
         suspect = {path: seen for path, seen in final.items() if not self._allowed(path)}
-        asked = [path for path in suspect if not path.endswith("/*")][:_COMPARED]
+        asked = [*dict.fromkeys(path.removesuffix("/*") for path in suspect)][:_COMPARED]
         before = base.at(asked, DigestReading)
         unwanted = dict(_compared({path: before.get(path) for path in asked}, suspect))
         told = [f"changed: {word}" for word in _reworded(base.config, image)
@@ -116,7 +116,11 @@ def _compared(
     """What differs; of a path that is not in `before` it is taken for granted."""
     for path, seen in sorted(now.items()):
         former = before.get(path)
-        if path not in before:
+        if path.endswith("/*"):
+            folder = path.removesuffix("/*")  # a new one hides nothing of the base
+            if folder not in before or before[folder] is not None:
+                yield path, "removed"
+        elif path not in before:
             yield path, "removed" if seen is None else "changed"
         elif seen is None or former is None:
             if seen is not former:

@@ -9,6 +9,7 @@ The probe gives no -L and sets no variable: it sees what a compiler at run time 
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from builder.steps.gates.gate import Answer, CouldNotLook, Evidence, Fault, Gate
 
 _OF_THE_DRIVER = ("cuda", "nvidia-ml", "nvcuvid", "nvidia-encode")
 """Come into a container from the host's driver: they can be linked here, not loaded."""
+
+_OF_CUDA = re.compile(r"cu[a-z]+|nv[a-z0-9-]+|nccl|accinj64|npp[a-z]+")
 
 _CUDART = """\
 #ifdef __cplusplus
@@ -154,10 +157,16 @@ class Link(Gate):
 
 
 def _link_hint(library: str, said: str) -> str:
+    if f"-l{library}" in said and not _OF_CUDA.match(library):
+        return (
+            f"lock its -dev package ([debs.lib{library}-dev], or whatever has lib{library}.so) in "
+            "the lane and install it in the last stage; if the library is there, the linker does "
+            "not know its folder: ENV LIBRARY_PATH=… in the last stage"
+        )
     if f"-l{library}" in said:
         return (
-            "the linker does not know its folder (ENV LIBRARY_PATH=… in the last stage, for "
-            "CUDA /usr/local/cuda/lib64), or there is only a versioned .so: add a link "
+            "the linker does not know its folder (ENV LIBRARY_PATH=/usr/local/cuda/lib64 in the "
+            "last stage), or there is only a versioned .so: add a link "
             f"lib{library}.so. ld.so.conf.d does not help here"
         )
     if "try using -rpath" in said:
@@ -172,4 +181,4 @@ def _link_hint(library: str, said: str) -> str:
         )
     if "fatal error:" in said:
         return "a header is missing: install its -dev package in the last stage, or set CPATH"
-    return "the compiler itself is not complete: apt-get install gcc libc6-dev"
+    return "the compiler itself is not complete: gcc and libc6-dev belong in the last stage"

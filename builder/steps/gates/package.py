@@ -76,17 +76,18 @@ class Package(Gate):
             there = f" (the image has {', '.join(near)})" if near else ""
             return self.failed(
                 f"not installed{there}",
-                f"apt-get install {self.name} in the Dockerfile's last stage; what an earlier "
-                "stage installs is not in the image",
+                f'lock it ([debs.{self.name}] package = "{self.name}" in the lane) and dpkg '
+                "--install it in the Dockerfile's last stage, or in one that it copies from; what "
+                "another stage installs is not in the image",
             )
         if not own:
             has = ", ".join(sorted({paragraph.architecture for paragraph in named}))
-            hint = f"apt-get install {self.name}:{native[-1]} in the last stage"
+            hint = f"lock and install that for {native[-1]} in the last stage"
             return self.failed(f"is there for {has}, and the image is for {native[-1]}", hint)
         if not installed:
-            hint = "apt-get install it, in the last stage, or look for an interrupted dpkg"
+            hint = "dpkg --install it in the last stage, or look for an interrupted dpkg"
             return self.failed(f"its dpkg status is {own[-1].status!r}", hint)
-        fitting = [p.version for p in installed if _fits(p.version, self.version)]
+        fitting = [p.version for p in installed if fits(p.version, self.version)]
         if not fitting:
             hint = "change the gate's version, or what the Dockerfile installs"
             return self.failed(f"has version {installed[-1].version}, not {self.version}", hint)
@@ -108,7 +109,8 @@ def packages(database: str) -> Iterator[Paragraph]:
             )  # fmt: skip
 
 
-def _fits(version: str, wanted: str) -> bool:
+def fits(version: str, wanted: str) -> bool:
+    """Whether a version is the wanted one, or begins as it says."""
     if wanted.endswith("*"):
         return version.startswith(wanted[:-1])
     return wanted in ("", version)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from builder.errors import ToolFailed, ToolMissing
+from builder.errors import Place, ToolFailed, ToolMissing
 from builder.model.values import BuiltImage, ImageFile, ImageInfo, ScriptResult, Verdict
 from builder.steps.gates import Gate, GatesFailed, LaneFacts, examine, judge
 from builder.steps.gates.command import Command
@@ -88,6 +88,24 @@ def seen(image: FakeImage, *gates: Gate, facts: LaneFacts = NO_FACTS) -> tuple[V
 def one(image: FakeImage, gate: Gate) -> Verdict:
     (verdict,) = seen(image, gate)
     return verdict
+
+
+def test_what_two_gates_say_alike_is_said_once() -> None:
+    gates = (Package("none"), Package("none", version="1*"), Package("bash"))
+    failed = [v for v in seen(FakeImage(FILES), *gates) if not v.passed]
+    assert [v.about for v in failed] == ["none"]
+
+
+def test_a_failed_gate_names_its_line(tmp_path: Path) -> None:
+    lane = tmp_path / "x.toml"
+    lane.write_text('a = 1\n[[gates]]\nkind = "package"\n[[gates]]\nkind = "package"\n')
+    good, bad = Package("bash"), Package("none")
+    places = {good: Place(lane, key=("gates", 0)), bad: Place(lane, key=("gates", 1))}
+    verdicts = seen(FakeImage(FILES), good, bad, facts=LaneFacts(places=places))
+    assert [(v.file, v.line) for v in verdicts] == [("", None), (str(lane), 4)]
+    with pytest.raises(GatesFailed) as failed:
+        judge(BuiltImage("sha256:1", "x:1", Path("log"), ()), verdicts)
+    assert failed.value.findings[0].place == Place(lane, 4)
 
 
 def test_all_probes_in_one_script_and_all_files_in_one_read() -> None:

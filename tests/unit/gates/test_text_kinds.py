@@ -289,6 +289,9 @@ def test_layers_that_empty_a_folder_and_that_come_back() -> None:
     emptied = over({"opt/.wh..wh..opq": b"", "opt/a.py": b"1"})
     (bad,) = seen(emptied, Layers("runtime", ()), facts)
     assert bad.detail == "removed: opt/*"
+    fresh = over({"srv": None, "srv/new": None, "srv/new/.wh..wh..opq": b"", "srv/new/x": b"1"})
+    (bad,) = seen(fresh, Layers("runtime", ()), facts)
+    assert bad.detail.splitlines() == ["added: srv", "added: srv/new", "added: srv/new/x"]
     back = over({"opt/.wh.a.py": b""}, {"opt/a.py": b"1"})
     assert seen(back, Layers("runtime", ()), facts)[0].passed
     (other,) = seen(over({}, base=("sha256:b",)), Layers("runtime", ()), facts)
