@@ -182,6 +182,9 @@ class Engine(Protocol):
     def image(self, reference: str) -> ImageInfo | None: ...
     def images(self, repository: str) -> tuple[ImageInfo, ...]: ...
     def history(self, image: str) -> tuple[str, ...]: ...  # what made each layer, in order
+    def config(self, image: str) -> Mapping[str, object]:
+        """The whole config under the engine's own names (`Env`, `OnBuild`, …), and `Layers`."""
+
     def load(self, archive: Iterator[bytes]) -> None:
         """Load a docker-archive from a stream."""
 

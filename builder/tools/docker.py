@@ -73,6 +73,12 @@ class DockerEngine:
         lines = docker_cli.run(*words, timeout_s=30).text.splitlines()
         return tuple(str(json.loads(line)) for line in reversed(lines))
 
+    def config(self, image: str) -> Mapping[str, object]:
+        shown = docker_cli.run("image", "inspect", "--format", "{{json .}}", image, timeout_s=30)
+        told = json.loads(shown.text)
+        about = {key: told.get(key) for key in ("Architecture", "Os", "Variant", "Author")}
+        return {**told["Config"], **about, "Layers": told["RootFS"].get("Layers")}
+
     def load(self, archive: Iterator[bytes]) -> None:
         with docker_cli.started(["load", "--quiet"]) as process:
             assert process.stdin is not None

@@ -17,7 +17,7 @@ from builder.steps.preflight.compiles import compiles
 from builder.steps.preflight.installs import Installed, installed
 from builder.steps.preflight.references import needed, references
 from builder.steps.preflight.report import Preflight
-from builder.steps.preflight.stages import network, secrets
+from builder.steps.preflight.stages import network, onbuild, secrets
 from builder.steps.preflight.values import Valued, valued
 
 _NAMED = ("wheels", "debs")
@@ -51,6 +51,7 @@ def dockerfile(
     references_of = {n: v for n, v in args.items() if n.startswith("BASE_")}
     report.check(LaneError, *references(read, stages, references_of, _NAMED, used, file))
     report.check(LaneError, *secrets(read, file))
+    report.check(LaneError, *onbuild(read.stages[-1], file))
     aware = _aware(read)
     for stage in stages:
         if stage.stage.index in used:

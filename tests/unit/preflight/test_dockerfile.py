@@ -166,6 +166,8 @@ DIGEST = "sha256:" + "0" * 64
         (HEAD + f"ARG NOTE={TOKEN}\n", ["error secret-in-dockerfile 3"]),
         (HEAD + "ARG GITHUB_TOKEN\n", ["warning secret-argument 3"]),
         (HEAD + "ARG SCCACHE_S3_NO_CREDENTIALS\nARG CACHE_KEY\nENV TOKENIZERS_PARALLELISM=0\n", []),
+        (HEAD + "onbuild USER root\n", ["error onbuild 3"]),
+        (HEAD + "ONBUILD USER root\nFROM base\n", []),  # run there, and gone
         ("RUN x\n", ["error dockerfile 1"]),
     ],
 )  # fmt: skip
