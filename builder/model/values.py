@@ -148,6 +148,7 @@ class BuildRequest:
     platform: str
     log: Path  # the whole log is written here
     no_cache: bool = False
+    notes: tuple[str, ...] = ()  # lines that the log begins with
 
 
 @dataclass(frozen=True, slots=True)

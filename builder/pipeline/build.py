@@ -13,6 +13,7 @@ from builder.model.nodes import Hooks
 from builder.model.values import Record, Verdict
 from builder.pipeline.build_hooks import hooked
 from builder.pipeline.check import before, free_bytes
+from builder.pipeline.compare import inputs
 from builder.pipeline.gate import said
 from builder.pipeline.prove import prove
 from builder.pipeline.recording import Recording, former_logs, last_times
@@ -95,6 +96,7 @@ def build(
             with timeline.stage("build") as line:
                 built = candidate.build(
                     lane, lock, staged.context, staged.supplies, run,
+                    inputs(lane, lock, project).build,
                     platform=platform, no_cache=options.no_cache, engine=engine, say=line.say,
                 )  # fmt: skip
                 recording.steps = built.steps

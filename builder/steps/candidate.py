@@ -10,6 +10,8 @@ from builder.steps.bases import base_reference, ensure_base
 from builder.steps.image import build_args
 from builder.steps.labels import candidate_reference
 from builder.steps.packages import Supplies
+from builder.steps.rebuild_stages import BuildInputs
+from builder.steps.step_inputs import run_inputs
 
 
 def build(
@@ -18,6 +20,7 @@ def build(
     context: StagedContext,
     supplies: Supplies,
     run: RunFolder,
+    inputs: BuildInputs,
     *,
     platform: str,
     no_cache: bool,
@@ -26,6 +29,7 @@ def build(
 ) -> BuiltImage:
     """Load the bases that are tars, then build. A failure leaves no image, and the log.
 
+    The log begins with what each RUN is made from, for gates on what it printed.
     Raises: BuildFailed, BaseDiffers, BuildArgInvalid.
     """
     bases = {
@@ -45,6 +49,7 @@ def build(
         platform=platform,
         log=run.log,
         no_cache=no_cache,
+        notes=tuple(map(str, run_inputs(inputs, platform))),
     )
     image, steps = engine.build(request, say=say)
     return BuiltImage(image, request.tag, run.log, steps)

@@ -15,6 +15,7 @@ from builder.steps.preflight import silent
 from builder.steps.preflight.arch import VARIABLE, architectures
 from builder.steps.preflight.compiles import compiles
 from builder.steps.preflight.installs import Installed, installed
+from builder.steps.preflight.log_stages import log_stages
 from builder.steps.preflight.references import needed, references
 from builder.steps.preflight.report import Preflight
 from builder.steps.preflight.stages import network, onbuild, secrets
@@ -64,6 +65,7 @@ def dockerfile(
     last = {stage.stage.index: stage for stage in stages}
     has = installed(stages[-1], read, last, bases)
     for gate, place in gates:
+        report.check(GateError, *log_stages(gate, place, read, used, file))
         if not (isinstance(gate, PkgConfig) and gate.module.encode() in data):
             report.check(GateError, *_package(gate, place, has, file, stages[-1]))
 
