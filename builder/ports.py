@@ -201,8 +201,12 @@ class Engine(Protocol):
     def tag(self, image: str, reference: str) -> None: ...
     def untag(self, reference: str) -> None: ...
 
-    def run_script(self, image: str, script: str, *, timeout_s: float) -> ScriptResult:
-        """Run `sh -s` in the image, read-only, without network; the container is gone after."""
+    def run_script(
+        self, image: str, script: str, *, timeout_s: float, most: int = 1 << 20
+    ) -> ScriptResult:
+        """Run `sh -s` in the image, read-only, without network; the container is gone after.
+
+        It is ended when its time is over, or a stream has more than `most` bytes."""
 
     def sweep(self) -> None:
         """Remove the containers that killed runs of this machine left behind."""

@@ -156,6 +156,7 @@ class ScriptResult:
     returncode: int
     stdout: bytes
     stderr: bytes
+    ended: str = ""  # why it was ended before its own end: "no end after 20 s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from builder.steps.packages import Supplies
 from builder.steps.rebuild_stages import BuildInputs
 from builder.steps.step_inputs import run_inputs
 
+_WORK = ("ADD ", "COPY ", "RUN ", "WORKDIR ")
+
 
 def build(
     lane: Lane,
@@ -56,11 +58,16 @@ def build(
 
 
 def summary(steps: tuple[BuildStep, ...]) -> str:
-    """ "kern-cuda 7.1 s, minipkg 1.2 s", the longest stages first, or "all from the cache"."""
+    """ "kern-cuda 7.1 s, minipkg 1.2 s", the longest stages first, or "all from the cache".
+
+    Stages without a name are told as the image, which the last one is.
+    """
     times: dict[str, float] = {}
     for step in steps:
-        if not step.cached and step.stage:
-            times[step.stage] = times.get(step.stage, 0.0) + step.seconds
+        if not step.cached and step.name.startswith(_WORK):
+            stage = step.stage or "the image"
+            times[stage] = times.get(stage, 0.0) + step.seconds
     longest = sorted(times.items(), key=lambda item: -item[1])[:3]
-    shown = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in longest if seconds >= 0.1)
-    return shown or "all from the cache"
+    shown = [f"{stage} {seconds:.1f} s" for stage, seconds in longest]
+    long = [text for text in shown if not text.endswith(" 0.0 s")]
+    return ", ".join(long or shown[:1]) or "all from the cache"

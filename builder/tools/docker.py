@@ -129,8 +129,10 @@ class DockerEngine:
                 if not _IN_USE.search(error.stderr or ""):
                     raise
 
-    def run_script(self, image: str, script: str, *, timeout_s: float) -> ScriptResult:
-        return containers.run_script(image, script, timeout_s=timeout_s)
+    def run_script(
+        self, image: str, script: str, *, timeout_s: float, most: int = 1 << 20
+    ) -> ScriptResult:
+        return containers.run_script(image, script, timeout_s=timeout_s, most=most)
 
     def sweep(self) -> None:
         containers.sweep()
