@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from builder.engine_ports import Engine
 from builder.errors import ImgbuildError, SourceError, UsageError
 from builder.model.counts import plural
 from builder.pipeline.patch_subject import subjects
 from builder.pipeline.timeline import Timeline
-from builder.ports import Engine, Files, GitStore, Progress, Project
+from builder.ports import Files, GitStore, Progress, Project
 from builder.steps import baked, patches
 from builder.steps.baked import BakedFile
 
