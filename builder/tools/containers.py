@@ -30,8 +30,8 @@ Kind = Literal["file", "folder", "link", "hardlink", "other"]
 
 
 def run_script(image: str, script: str, *, timeout_s: float, most: int) -> ScriptResult:
-    """See engine_ports.Engine.run_script. Raises: ToolFailed, when the image cannot be started or has
-    no sh."""
+    """See engine_ports.Engine.run_script. Raises: ToolFailed, when the image cannot be started or
+    has no sh."""
     with _named() as name:
         words = (
             "run", "--rm", "--interactive", "--pull", "never", *_identity(name), "--read-only",
