@@ -128,3 +128,10 @@ def test_text_edits(store: Store, repo: Repo) -> None:
     with pytest.raises(patches.PatchFailed) as caught:
         state(store, tree, wrong)
     assert caught.value.findings[0].detail == "a.cu holds 'line 1' 11 times, not 2"
+
+
+def test_a_text_edit_does_not_follow_a_symlink(store: Store, repo: Repo) -> None:
+    tree = source(store, repo, {"a.cu": LINES, "link": ("120000", "a.cu")})
+    with pytest.raises(patches.PatchFailed) as caught:
+        state(store, tree, patch(b"", None, TextEdit("link", "line 1", "x", 11)))
+    assert caught.value.findings[0].detail == ("link is a symlink: name the file that it leads to")
