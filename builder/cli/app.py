@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import io
 import os
@@ -74,7 +73,7 @@ class _Lazy(click.Group):
 @click.version_option(__version__, prog_name="imgbuild")
 @click.option(
     "-C", "folder", metavar="FOLDER", default=".", type=click.Path(path_type=Path),
-    help="Run as if started in FOLDER.",
+    help="Run as if started in FOLDER; paths are read from there too.",
 )  # fmt: skip
 @click.pass_context
 def cli(ctx: click.Context, folder: Path) -> None:
@@ -96,52 +95,14 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = cli.main(standalone_mode=False) or 0
-    except (KeyboardInterrupt, click.Abort):
-        sys.stderr.write("interrupted; the same command goes on from here\n")
-        code = 130
-    except click.UsageError as error:
-        error.show()
-        code = 2
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except Exception as error:
-        code = _show(error)
+    except (Exception, KeyboardInterrupt) as error:
+        from builder.cli import endings
+
+        code = endings.end(error, as_json=endings.asks_json(sys.argv[1:]))
     sys.exit(code)
-
-
-def _show(error: Exception) -> int:
-    from builder.cli import findings
-    from builder.errors import ImgbuildError
-
-    if isinstance(error, ImgbuildError):
-        sys.stderr.write("\n".join(findings.lines(error.findings)) + "\n")
-        return error.exit_code
-    if isinstance(error, OSError) and error.errno is not None:
-        sys.stderr.write(_refused(error))
-        return 9
-    from builder.cli.bug import keep
-
-    sys.stderr.write(keep(error))
-    return 70
-
-
-def _refused(error: OSError) -> str:
-    """What the system refused: a full disk, a folder that may not be written."""
-    from builder.cli import wiring
-    from builder.cli.text import clean
-
-    place = f"  --> {error.filename}\n" if error.filename else ""
-    at = Path(str(error.filename or wiring.cache())).absolute()
-    if any(at.is_relative_to(own) for own in (wiring.cache(), wiring.state())):
-        hint = "free space, or name other folders: IMGBUILD_CACHE, IMGBUILD_STATE"
-    elif error.errno in (errno.ENOSPC, errno.EDQUOT):
-        hint = "free space on its disk, then run the same command again"
-    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        hint = "see who may read and write it (ls -ld), then run the same command again"
-    else:
-        hint = "see what lies there, then run the same command again"
-    return f"error[system]: {clean(str(error.strerror))}\n{clean(place)}  hint: {hint}\n"
 
 
 def _interrupt(number: int, frame: object) -> None:  # noqa: ARG001

@@ -9,20 +9,24 @@ import traceback
 
 from builder import __version__
 from builder.cli import wiring
+from builder.errors import Finding, Place
+from builder.model.schema import without_secrets
+from builder.model.urls import without_userinfo
+
+_HINT = "this is a fault of imgbuild, not of your lane; {} is what to report"
 
 
-def keep(error: Exception) -> str:
-    """Write the trace to a file; the text that tells the user of it."""
+def kept(error: BaseException) -> Finding:
+    """Write the trace to a file; what tells the user of it."""
+    what = f"{type(error).__name__}: {error}"
     trace = "".join(traceback.format_exception(error))
     head = f"imgbuild {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
     folder = wiring.state() / "bugs"
     path = folder / time.strftime("%Y%m%d-%H%M%S.txt", time.gmtime())
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{head}{sys.argv}\n\n{trace}")
+        words = [without_secrets(word) for word in sys.argv]
+        path.write_text(without_userinfo(f"{head}{words}\n\n{trace}"))
     except OSError:
-        return f"error[bug]: {head}{trace}"
-    return (
-        f"error[bug]: {type(error).__name__}: {error}\n  --> {path}\n"
-        "  hint: this is a fault of imgbuild, not of your lane; the file above is what to report\n"
-    )
+        return Finding("bug", what, _HINT.format("this"), detail=f"{head}{trace}")
+    return Finding("bug", what, _HINT.format("the file above"), place=Place(path))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from builder.cli.text import clean, one_line
-from builder.errors import Finding, ImgbuildError, Place
+from builder.errors import Finding, Place
 from builder.model.counts import plural
 from builder.model.locate import line_of
 from builder.model.schema import dotted
@@ -60,12 +60,9 @@ def line_at(place: Place) -> int | None:
         return None
 
 
-def as_json(error: ImgbuildError) -> Mapping[str, Any]:
-    return {
-        "ok": False,
-        "exit": error.exit_code,
-        "findings": [finding_json(found) for found in error.findings],
-    }
+def failure_json(code: int, found: Iterable[Finding]) -> Mapping[str, Any]:
+    """The report of a command that ended with an error."""
+    return {"ok": False, "exit": code, "findings": [finding_json(one) for one in found]}
 
 
 def finding_json(found: Finding) -> Mapping[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,19 @@ from builder.cli.text import clean_json
 from builder.errors import ImgbuildError
 
 PLATFORM = click.Choice(("linux/amd64", "linux/arm64"))
+
+
+class GivenPath(click.Path):
+    """A path on the command line: from the folder that -C names, absolute or not there."""
+
+    def __init__(self, **conditions: bool) -> None:
+        super().__init__(path_type=Path, **conditions)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        top = ctx.obj if ctx is not None and isinstance(ctx.obj, Path) else Path()
+        return super().convert(top / value, param, ctx)
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -36,32 +48,24 @@ def json_option(function: F) -> F:
 
 def junit_option(function: F) -> F:
     return click.option(
-        "--junit", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
+        "--junit", metavar="FILE", type=GivenPath(dir_okay=False),
         help="Write the verdicts as JUnit XML too.",
     )(function)  # fmt: skip
 
 
 def emit(report: Any) -> None:
     """A report as JSON on stdout: UTF-8, whatever the terminal's encoding is."""
-    text = clean_json(json.dumps(report, indent=2, ensure_ascii=False))
-    click.echo(text.encode("utf-8", "backslashreplace"))
+    click.echo(clean_json(report).encode("utf-8", "backslashreplace"))
 
 
 @contextmanager
-def reported(*, as_json: bool) -> Iterator[None]:
-    """With --json an error is a report on stdout too; it still ends the run with its code.
-
-    Hints name the lane that the command was given.
-    """
+def lane_named() -> Iterator[None]:
+    """Hints of an error name the lane that the command was given."""
     try:
         yield
     except ImgbuildError as error:
         if lane := click.get_current_context().params.get("lane"):
             error.findings = tuple(found.named(lane) for found in error.findings)
-        if as_json:
-            from builder.cli import findings
-
-            emit(findings.as_json(error))
         raise
 
 

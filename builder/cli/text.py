@@ -5,25 +5,40 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from typing import Any
 
-from builder.model.ids import redacted
+from builder.model.urls import without_userinfo
 
 _UNSAFE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    r"\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+    r"\ud800-\udfff\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
 )
-"""C0 but tab and newline, C1, what turns the direction of text, and what is not seen at all."""
+"""C0 but tab and newline, C1, what turns the direction of text, what is not seen at all, and
+what is no text (a file's name that is not UTF-8): XML takes none of it."""
 
 
 def clean(text: str) -> str:
     """The text with control and direction characters written out, `\\x1b`, and without the
     passwords of URLs."""
-    return _UNSAFE.sub(lambda m: m[0].encode("unicode_escape").decode(), redacted(text))
+    return _UNSAFE.sub(lambda m: m[0].encode("unicode_escape").decode(), without_userinfo(text))
 
 
-def clean_json(text: str) -> str:
-    """The same for JSON: it stays JSON, and reads as the same values but for the passwords."""
-    return _UNSAFE.sub(lambda m: json.dumps(m[0])[1:-1], redacted(text))
+def clean_json(report: Any) -> str:
+    """The same for JSON: it reads as the same values but for the passwords."""
+    text = json.dumps(_without_userinfo(report), indent=2, ensure_ascii=False)
+    return _UNSAFE.sub(lambda m: json.dumps(m[0])[1:-1], text)
+
+
+def _without_userinfo(value: Any) -> Any:
+    match value:
+        case str():
+            return without_userinfo(value)
+        case dict():
+            return {_without_userinfo(key): _without_userinfo(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_without_userinfo(one) for one in value]
+        case _:
+            return value
 
 
 def one_line(text: str) -> str:

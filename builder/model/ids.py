@@ -25,10 +25,15 @@ _IMAGE_REF = re.compile(
     r"(?!sha256:)[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]+)?(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*"
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
 )
+_COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_IMAGE = re.compile(  # github.com/distribution/reference, and a digest alone
+    rf"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]+)?/|\[[0-9A-Fa-f:]+\](?::[0-9]+)?/)?{_COMPONENT}"
+    rf"(?:/{_COMPONENT})*(?::{_TAG.pattern})?(?:@sha256:[0-9a-f]{{64}})?"
+)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_PASSWORD = re.compile(
-    r"(?<=[A-Za-z0-9+.-])://(?:[^\s/@'\"<>]*:[^\s/@'\"<>]*|(?<=https://)[^\s/@'\"<>]+"
-    r"|(?<=http://)[^\s/@'\"<>]+)@"
+NAME_RULE = (
+    "a name of a-z, 0-9, '.', '_', '-', at most 64 characters, the first and the last a letter or "
+    "a digit"
 )
 MAX_URL = 2000  # characters: a longer one is no address, and no argument of a program
 _SCP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^-].*")
@@ -37,6 +42,11 @@ _SCP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^-].*
 def is_name(text: str) -> bool:
     """The name of a lane, a source or a set: no path, and no pattern."""
     return _NAME.fullmatch(text) is not None
+
+
+def is_image(text: str) -> bool:
+    """What an engine takes as the name or id of an image."""
+    return _IMAGE.fullmatch(text) is not None
 
 
 def is_relative_path(text: str) -> bool:
@@ -53,7 +63,11 @@ def is_absolute_path(text: str) -> bool:
 
 
 def is_ref(text: str) -> bool:
-    """What `git check-ref-format --allow-onelevel` accepts, and never an option."""
+    """What `git check-ref-format --allow-onelevel` accepts, and never an option, also not as the
+    short name of a branch or tag."""
+    for kind in ("refs/heads/", "refs/tags/"):
+        if text.startswith(kind):
+            return is_ref(text.removeprefix(kind))
     if text.startswith(("-", "/", ".")) or text.endswith(("/", ".", ".lock")):
         return False
     if re.search(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock/", text):
@@ -83,11 +97,6 @@ def is_url(text: str) -> bool:
     return parts.scheme == "ssh" and valid and parts.password is None
 
 
-def redacted(text: str) -> str:
-    """The text without the passwords and tokens of URLs in it; a user's name alone stays."""
-    return _PASSWORD.sub("://…@", text)
-
-
 def shown_url(url: str) -> str:
     """A URL from outside, fit to show: no secret in it, and not longer than a line."""
     plain = without_secrets(url)
@@ -100,7 +109,7 @@ def _full(pattern: re.Pattern[str], says: str) -> Check:
 
 ObjectId = Annotated[str, _full(_OBJECT, "a full object id, 40 or 64 lower-case hex digits")]
 Sha256 = Annotated[str, _full(_SHA256, "sha256: and 64 lower-case hex digits")]
-Name = Annotated[str, _full(_NAME, "a name of a-z, 0-9, '.', '_', '-', at most 64 characters")]
+Name = Annotated[str, _full(_NAME, NAME_RULE)]
 Repository = Annotated[str, _full(_REPOSITORY, "an image name in lower case, without a tag")]
 Tag = Annotated[str, _full(_TAG, "an image tag")]
 LanePlatform = Annotated[

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from builder.errors import Finding, Place
+from builder.model.urls import without_userinfo
 
 T = TypeVar("T")
 KeyPath = tuple[str | int, ...]
-_USERINFO = re.compile(r"://[^/\s@]+@")
+_LOGIN = re.compile(r"(?<![^\s'\",])[^\s/:@'\",]+:(?!//)[^\s'\"]*@(?!sha\d+:)")  # user:secret@host
 _QUERY = re.compile(r"([/:][^?#\s]*[?#])[^'\"\s]+")
 RawTable = Mapping[str, object]
 
@@ -238,11 +239,11 @@ def _named(raw: object) -> str:
 
 
 def without_secrets(url: str) -> str:
-    """Text around a URL without what may be a secret in it: userinfo, query, fragment."""
-    return _QUERY.sub(r"\1…", _USERINFO.sub("://…@", url))
+    """Text around a URL or login without what may be a secret in it: userinfo, query, fragment."""
+    return _QUERY.sub(r"\1…", _LOGIN.sub("…@", without_userinfo(url)))
 
 
 def quoted(value: object) -> str:
     """A refused value as a message shows it: a secret that a URL holds is not repeated."""
-    text = without_secrets(repr(value))
+    text = repr(without_secrets(value)) if isinstance(value, str) else without_secrets(repr(value))
     return text if len(text) <= 80 else f"{text[:77]}…"

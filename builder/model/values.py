@@ -193,6 +193,7 @@ class ImageInfo:
     command: tuple[str, ...] = ()
     user: str = ""  # as USER has it: a name or number, maybe with a group; "" is root
     workdir: str = ""
+    more: Mapping[str, str] = field(default_factory=dict)  # what else is set: HEALTHCHECK, VOLUME
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +205,8 @@ class ImageFile:
     mode: int  # permission bits
     size: int = 0  # bytes
     target: str = ""  # of a link: as it stands there; of a hardlink: a path streamed before
+    owner: tuple[int, int] = (0, 0)  # uid and gid
+    xattrs: tuple[tuple[str, str], ...] = ()  # sorted; capabilities are one
 
 
 @dataclass(frozen=True, slots=True)

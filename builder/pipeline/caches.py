@@ -182,7 +182,7 @@ def _taken(
         after = listed(link, there.folder, found.folders, node.name)
         if wrong := caches.differing(before, after):
             raise caches.changing(node.name, wrong[0])
-        (Path(into) / scripts.KEY_FILE).write_bytes(caches.written(unit))
+        _write_key(Path(into) / scripts.KEY_FILE, unit)
         return sent
 
     sent = placed(mine, unit, fetch, line)
@@ -226,13 +226,25 @@ def _same(here: Shell, folder: Path, unit: Unit, own: CacheFacts, what: Wanted) 
     return False
 
 
+def _write_key(path: Path, unit: Unit) -> None:
+    """Only as a new file: what lies there came from the node, and may be a link."""
+    try:
+        with path.open("xb") as file:
+            file.write(caches.written(unit))
+    except FileExistsError:
+        raise caches.CacheUnsafe(
+            f"{unit.node}: it sent a file {path.name}, which was not asked for",
+            hint="look at rsync there",
+        ) from None
+
+
 def _bare(node: Node, error: ImgbuildError) -> str:
     return str(error).removeprefix(f"{node.name}: ")
 
 
-def choose_folder(to: str) -> Path:
+def choose_folder(to: Path) -> Path:
     """A folder to pull into: new, empty, or one of ours. Raises: UsageError."""
-    folder = Path(to).absolute()
+    folder = to.absolute()
     ours = (folder / scripts.KEY_FILE).exists()
     if folder.name in ("", "..") or (not ours and folder.exists() and any(folder.iterdir())):
         raise UsageError(

@@ -15,7 +15,7 @@ from builder.importers.draft import Wanted, draft, patch_set
 from builder.importers.merge import Merged, merge
 from builder.importers.text import ImportInvalid
 from builder.model.foreign import ForeignPatch, Read
-from builder.model.ids import is_name
+from builder.model.ids import NAME_RULE, is_name
 from builder.model.lane import Lane
 from builder.model.schema import KeyPath
 from builder.ports import Project, WorkFolder
@@ -63,8 +63,7 @@ def import_locks(
     lane of that name is there and `force` is not set. Nothing is written then.
     """
     if not is_name(wanted.name):
-        hint = "a-z, 0-9, '.', '_' and '-', beginning with a letter or a digit"
-        raise UsageError(f"--lane: {wanted.name!r} is no name for a lane", hint=hint)
+        raise UsageError(f"--lane: {wanted.name!r} is no lane's name", hint=f"take {NAME_RULE}")
     reads = _read(files)
     merged = merge(reads, urls)
     made = draft(merged, reads, wanted)

@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from builder.errors import ImgbuildError
-from builder.model.ids import redacted
 from builder.model.lane import Lane
 from builder.model.schema import dotted
+from builder.model.urls import without_userinfo
 from builder.model.values import (
     BuildStep,
     ImageInfo,
@@ -113,7 +113,11 @@ def _described(error: BaseException) -> Mapping[str, Any]:
     if not isinstance(error, ImgbuildError):
         if not isinstance(error, Exception):
             return {"code": "interrupted", "exit": 130, "findings": []}
-        found = {"code": "bug", "what": f"{type(error).__name__}: {error}", "hint": ""}
+        found = {
+            "code": "bug",
+            "what": without_userinfo(f"{type(error).__name__}: {error}"),
+            "hint": "",
+        }
         return {"code": "bug", "exit": 70, "findings": [found]}
     return {
         "code": error.findings[0].code,
@@ -121,9 +125,9 @@ def _described(error: BaseException) -> Mapping[str, Any]:
         "findings": [
             {
                 "code": found.code,
-                "what": redacted(found.what),
-                "hint": redacted(found.hint),
-                "detail": redacted(found.detail),
+                "what": without_userinfo(found.what),
+                "hint": without_userinfo(found.hint),
+                "detail": without_userinfo(found.detail),
                 "file": str(found.place.file) if found.place else "",
                 "key": dotted(found.place.key) if found.place else "",
             }

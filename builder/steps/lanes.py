@@ -12,7 +12,7 @@ from typing import Any
 
 from builder.errors import Finding, LaneError, Place
 from builder.model import toml_text
-from builder.model.ids import is_local_url, is_relative_path
+from builder.model.ids import NAME_RULE, is_local_url, is_name
 from builder.model.lane import Base, Dep, Lane, Source
 from builder.model.lock import Lock
 from builder.model.schema import Reader
@@ -94,14 +94,9 @@ def taken(lane: Lane, *, project: Project) -> Iterator[Finding]:
 def read_lane(name: str, *, project: Project) -> ReadLane:
     """Read `locks/<name>.toml` strictly. Raises: LaneInvalid with every finding."""
     path = project.root / "locks" / f"{name}.toml"
-    is_name = is_relative_path(name) and "/" not in name
-    text = project.read(f"locks/{name}.toml") if is_name else None
+    text = project.read(f"locks/{name}.toml") if is_name(name) else None
     if text is None:
-        near = difflib.get_close_matches(named(name), names(project), n=1)
-        raise LaneInvalid(
-            f"there is no lane {name!r}",
-            hint=f"did you mean {near[0]}?" if near else _known(project),
-        )
+        raise _no_lane(name, path, names(project))
     reader = Reader(path, LaneInvalid.code)
     raw = _toml(text, path, LaneInvalid)
     lane = reader.read(Lane, raw)
@@ -284,9 +279,19 @@ def _nested(a: str, b: str) -> bool:
     return a == b or a.startswith(f"{b}/") or b.startswith(f"{a}/")
 
 
-def _known(project: Project) -> str:
-    known = ", ".join(names(project))
-    return f"lanes of this project: {known}" if known else "this project has no lanes yet"
+def _no_lane(name: str, path: Path, known: Sequence[str]) -> LaneInvalid:
+    if name in known and not is_name(name):
+        return LaneInvalid(
+            f"{name!r} is no lane's name: it must be {NAME_RULE}", place=Place(path),
+            hint=f"rename its file: {path.name}",
+        )  # fmt: skip
+    hint = (
+        f"lanes of this project: {', '.join(known)}" if known else "this project has no lanes yet"
+    )
+    if near := difflib.get_close_matches(named(name), known, n=1):
+        hint = f"did you mean {near[0]}?"
+    rule = "" if is_name(name) else f": a lane has {NAME_RULE}"
+    return LaneInvalid(f"there is no lane {name!r}{rule}", hint=hint)
 
 
 def _with_hint(findings: Sequence[Finding], hint: str) -> list[Finding]:

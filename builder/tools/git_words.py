@@ -7,6 +7,7 @@ from collections.abc import Iterator, Set
 from enum import Enum
 from typing import IO
 
+from builder.model.urls import without_userinfo
 from builder.model.values import GitPin
 
 
@@ -69,7 +70,6 @@ _INSTEAD = (
     'tell git where else it lies: git config --global url."<another address>".insteadOf "{url}"'
 )
 _ELSE = "run the git command by hand to see more"
-_USERINFO = re.compile(r"(?<=://)[^/@\s']+@")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _ADVICE = re.compile(r"^(?:Please make sure you have the correct|and the repository exists)")
 _SAYS_LITTLE = re.compile(r"^(?:fatal: Could not read from remote|fatal: the remote end hung up)")
@@ -115,7 +115,7 @@ def last_words(stderr: str) -> str:
 
 def shown(text: str) -> str:
     """Text from outside: no secret of a URL, no control character but the end of line."""
-    plain = _USERINFO.sub("", text)
+    plain = without_userinfo(text)
     return _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", plain)
 
 

@@ -14,10 +14,11 @@ from builder.tools import process
 from builder.tools.ssh import environment
 
 _SILENT_S = 60  # without a byte: the other end hangs
-_COUNT = re.compile(rb"\r\s*(\d+)\s+\d+%")
+_COUNT = re.compile(rb"\r\s*(\d{1,18})\s+\d+%")  # a node can write such a line too
 _OPTIONS = (
     "--recursive", "--links", "--perms", "--times", "--checksum", "--whole-file",
-    "--protect-args", "--no-human-readable", "--info=progress2", f"--timeout={_SILENT_S}",
+    "--protect-args", "--no-inc-recursive", "--no-human-readable", "--info=progress2",
+    f"--timeout={_SILENT_S}",
 )  # fmt: skip
 
 

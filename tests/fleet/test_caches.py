@@ -286,7 +286,7 @@ def test_what_is_refused(caches: Caches, host: Host) -> None:
     caches.folder(second).symlink_to(outside)
     only = host.folder / "only"  # all but rsync
     only.mkdir()
-    for name in ("flock", "sha256sum", "stat", "uname", "sort", "ls", "df", "sed"):
+    for name in ("sh", "flock", "sha256sum", "stat", "uname", "sort", "ls", "df", "sed"):
         (only / name).symlink_to(shutil.which(name) or name)
     caches.stand_in(third, "sh", f'PATH={only} exec /bin/sh "$@"')
     done = host.run(*PUSH, "all", "--from", "node1")
@@ -300,6 +300,55 @@ def test_what_is_refused(caches: Caches, host: Host) -> None:
     refused = host.run(*PUSH, "node4", "--from", "node1")
     assert (refused.code, refused.report["findings"][0]["code"]) == (8, "cache-unsafe")
     assert "triton/out leads out" in refused.out
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (r"s/^-- folders$/&\n--rsync-path=x\n..\ncuda/", None),  # more than was asked for
+        (r"s,^x86_64$,../../../taken,", "probe-garbled"),
+        (r"s/^-- gpu$/-- x/", "probe-garbled"),
+        (r"s/^81a4 \([0-9]*\) /81a4 \19999999999999999999 /", "probe-garbled"),
+        (r"s,^-- links$,81a4 1 ../../taken\n&,", "cache-unsafe"),
+        (r"s,^-- links$,81a4 1 cuda/other\n&,", "cache-unsafe"),
+        (r"s,^-- links$,81a4 1 --rsh=touch taken\n&,", "cache-unsafe"),
+        (r"s/^81ed /89ed /", "cache-unsafe"),
+    ],
+)
+def test_a_node_that_lies(caches: Caches, host: Host, change: str, code: str | None) -> None:
+    """What it says is judged before anything is copied; it ends on that node alone."""
+    liar, honest = host.nodes[:2]
+    caches.warm(liar)
+    caches.warm(honest, 100 * KB)
+    caches.stand_in(liar, "sh", f"/bin/sh \"$@\" | sed -u '{change}'")
+    store = host.folder / "cache/jit"
+    pulled = host.run("nodes", "cache", "pull", "demo", "--from", "node1", "--json")
+    kept = {path.relative_to(store).parts[2] for path in store.glob("*/*/[!.]*")}
+    if code is None:
+        assert (pulled.code, kept) == (0, {"b12x", "inductor", "triton", "imgbuild-cache.json"})
+    else:
+        assert (pulled.code, pulled.report["findings"][0]["code"]) == (8, code), pulled.err
+        assert "node1" in pulled.report["findings"][0]["what"]
+        assert kept == set()
+    assert not list(host.folder.rglob("*taken*"))
+    done = host.run(*PUSH, "node1,node3", "--from", "node2")
+    assert done.states["node3"] == "copied"
+    assert done.codes == ({"node1": code} if code else {}), done.err
+
+
+def test_a_node_whose_rsync_lies(caches: Caches, host: Host) -> None:
+    """It sends a link that leads out in place of a folder, after an honest list."""
+    liar = host.nodes[0]
+    caches.warm(liar)
+    at = f"{DISK}/*/*"
+    caches.stand_in(liar, "rsync", f'for f in {at}; do mv "$f/triton" "$f/.kept"; '
+                    'ln -s /etc "$f/triton"; done; /usr/bin/rsync "$@"; code=$?; '
+                    f'for f in {at}; do rm "$f/triton"; mv "$f/.kept" "$f/triton"; done; '
+                    "exit $code")  # fmt: skip
+    done = host.run("nodes", "cache", "pull", "demo", "--from", "node1", "--json")
+    assert (done.code, done.report["findings"][0]["code"]) == (8, "cache-unsafe"), done.err
+    assert "leads out: /etc" in done.out
+    assert not list((host.folder / "cache").rglob("*triton*"))
 
 
 def half(caches: Caches, node: Node) -> bool:

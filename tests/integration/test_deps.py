@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import tarfile
@@ -10,20 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from builder.cli.progress import PlainProgress
 from builder.errors import ImgbuildError
 from builder.model.lock import Lock
 from builder.pipeline.deps import listed
-from builder.pipeline.lock import lock
 from builder.pipeline.prove import prove
 from builder.pipeline.timeline import Timeline
 from builder.steps import assemble, deps_env
 from builder.steps.lanes import read_lane, read_lock
-from builder.tools.files import FileStore
-from builder.tools.git_store import Store
-from builder.tools.project import ProjectFolder
-from builder.tools.registry_api import RegistryApi
-from tests.integration.repositories import Content, Repo
+from tests.integration.projects import PlainProject
+from tests.integration.repositories import Content
 
 DECLARE = """
 if(DEFINED ENV{{{upper}_SRC_DIR}})
@@ -36,12 +32,6 @@ else()
 endif()
 """
 LANE = """
-schema = 1
-image = "plain"
-repository = "plain"
-platforms = ["linux/amd64"]
-[build]
-cuda-arch-list = "12.1a"
 [sources.engine]
 url = "./repos/engine.git"
 track = {{ branch = "main" }}
@@ -49,22 +39,16 @@ native = ["CMakeLists.txt", "cmake"]
 [deps.engine-cmake]
 from = "engine"
 {deps}
-[base.runtime]
-ref = "x@sha256:{zeros}"
 """
 
 
-class Place:
+class Place(PlainProject):
     """A project with the source `engine`, which would fetch `widget` and `gadget`."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self.store = Store(root / "cache")
-        self.files = FileStore(root / "cache")
-        self.project = ProjectFolder(root)
-        self.engine, self.widget, self.gadget, self.fmt, self.big = (
-            Repo(root / "repos" / f"{name}.git")
-            for name in ("engine", "widget", "gadget", "fmt", "big")
+        super().__init__(root)
+        self.engine, self.widget, self.gadget, self.fmt, self.big = map(
+            self.repo, ("engine", "widget", "gadget", "fmt", "big")
         )
         c_fmt = self.fmt.commit({"fmt.h": "fmt\n"})
         c_big = self.big.commit({"big.h": "big\n"})
@@ -88,25 +72,15 @@ class Place:
             ),
         }
         self.engine.commit(self.sources)
-        (root / "docker-images/plain").mkdir(parents=True)
-        (root / "docker-images/plain/Dockerfile").write_text("FROM scratch\n")
-        self.lane("")
+        self.deps("")
 
     def declared(self, name: str, tag: str, more: str = "") -> str:
         url = f"file://{self.root}/repos/{name}.git"
         return DECLARE.format(upper=name.upper(), name=name, url=url, tag=tag, more=more)
 
-    def lane(self, deps: str, name: str = "plain") -> None:
-        path = self.root / "locks" / f"{name}.toml"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(LANE.format(deps=deps, zeros="0" * 64))
-
-    def lock(self, name: str = "plain", *update: str) -> Lock:
-        return lock(
-            name, update=frozenset(update) or None, host="linux/amd64", project=self.project,
-            store=self.store, files=self.files, wheels=_none, debs=_none, registry=RegistryApi(),
-            progress=PlainProgress(io.StringIO()),
-        ).lock  # fmt: skip
+    def deps(self, keys: str, name: str = "plain") -> None:
+        """Write the lane, with these keys of its set of deps."""
+        self.lane(LANE.format(deps=keys), name)
 
     def locked(self, name: str = "plain") -> Lock:
         return read_lock(read_lane(name, project=self.project).lane)
@@ -115,19 +89,14 @@ class Place:
         lane = read_lane(name, project=self.project).lane
         prove(
             lane, self.locked(name), project=self.project, store=self.store, files=self.files,
-            timeline=Timeline(PlainProgress(io.StringIO())),
+            timeline=Timeline(self.tools["progress"]),
         )  # fmt: skip
-
-
-def _none(*words: str) -> None:  # type: ignore[misc]
-    raise AssertionError("no package is needed")
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    made = Place(tmp_path)
-    yield made
-    made.store.close()
+    with contextlib.closing(Place(tmp_path)) as made:
+        yield made
 
 
 def said(place: Place, of: str = "lock") -> list[str]:
@@ -190,7 +159,7 @@ def test_the_build_is_told_where_they_lie(place: Place) -> None:
 
 
 def test_an_identical_set_is_the_same_tarball(place: Place) -> None:
-    place.lane("", "other")
+    place.deps("", "other")
     first, second = place.lock(), place.lock("other")
     assert first.deps_archive == second.deps_archive
     lane = read_lane("plain", project=place.project).lane
@@ -225,10 +194,8 @@ def test_without_the_table_what_would_be_fetched_is_named(place: Place) -> None:
     for suffix in ("toml", "lock"):
         path = place.root / f"locks/plain.{suffix}"
         text = path.read_text()
-        start = text.index("[deps")
-        path.write_text(
-            text[:start] + text[text.index("[image]" if suffix == "lock" else "[base") :]
-        )
+        behind = text[text.index("[image]") :] if suffix == "lock" else ""
+        path.write_text(text[: text.index("[deps")] + behind)
     found = said(place, "prove")
     assert [f.partition(" (")[0] for f in found] == [
         "deps-drift: engine: cmake/external_projects/gadget.cmake:8 fetches gadget",
@@ -246,7 +213,7 @@ def test_a_submodule_that_nobody_fills_is_named(place: Place) -> None:
     place.big.path.rename(place.big.path.with_name("gone.git"))
     found = said(place)
     assert "widget/lib/big: commit" in found[0]
-    place.lane('unfilled = { "widget/lib/big" = "the CPU build alone reads it" }')
+    place.deps('unfilled = { "widget/lib/big" = "the CPU build alone reads it" }')
     assert place.lock().deps["widget"].unfilled == {"lib/big": "the CPU build alone reads it"}
 
 
@@ -263,7 +230,7 @@ def test_what_cannot_be_classified_is_an_error_with_file_and_line(place: Place) 
         "deps-unclassified: engine: cmake/external_projects/odd.cmake:1 execute_process runs "
         "git clone",
     ]
-    place.lane(
+    place.deps(
         'leave-out = { "cmake/external_projects/odd.cmake" = "never reached on CUDA" }\n'
         '[deps.new]\nurl = "./repos/fmt.git"\ntrack = { branch = "main" }\ninto = "new"'
     )
@@ -274,7 +241,7 @@ def test_what_cannot_be_classified_is_an_error_with_file_and_line(place: Place) 
 
 def test_a_declared_dep_stands_in_for_a_fetch(place: Place) -> None:
     moved = place.gadget.commit({"python/g/__init__.py": "ours\n"})
-    place.lane(f'[deps.gadget]\nurl = "./repos/gadget.git"\ncommit = "{moved}"\ninto = "g"\n')
+    place.deps(f'[deps.gadget]\nurl = "./repos/gadget.git"\ncommit = "{moved}"\ninto = "g"\n')
     found = place.lock().deps["gadget"]
     assert (found.commit, found.from_) == (moved, None)
     assert (found.variable, deps_env.folder_of(found)) == ("GADGET_SRC_DIR", "g/python/g")
@@ -283,7 +250,7 @@ def test_a_declared_dep_stands_in_for_a_fetch(place: Place) -> None:
 
 def test_a_set_that_changed_after_it_was_locked(place: Place) -> None:
     place.lock()
-    place.lane('define = { GPU = "CUDA" }')
+    place.deps('define = { GPU = "CUDA" }')
     assert said(place, "prove") == ["lock-outdated: engine-cmake was changed after it was locked"]
 
 
@@ -298,5 +265,5 @@ def test_a_set_that_changed_after_it_was_locked(place: Place) -> None:
     ],
 )
 def test_tables_that_are_wrong(place: Place, deps: str, says: str) -> None:
-    place.lane(deps)
+    place.deps(deps)
     assert says in said(place)

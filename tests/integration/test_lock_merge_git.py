@@ -1,23 +1,32 @@
-"""Revisions and the merge driver with a real git."""
+"""Revisions and the merge driver with a real git.
+
+IMGBUILD_PAIRS=1000 is the long run of random pairs.
+"""
 
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from builder.errors import ImgbuildError
 from builder.steps.lanes import lock_of
+from builder.steps.lockmerge import entries
 from builder.tools.project_at import ProjectAt
 from builder.tools.toml import lock_text
 from tests.integration.worktrees import git
 from tests.unit.locks import OBJECTS, lock_table
+from tests.unit.test_lock_merge import EDITS, edited
 
 IMGBUILD = Path(sys.executable).with_name("imgbuild")
 PATH = Path("locks/demo.lock")
+PAIRS = int(os.environ.get("IMGBUILD_PAIRS", "8"))
 
 
 def write(root: Path, *changes: tuple[str, str, str]) -> None:
@@ -83,6 +92,66 @@ def test_git_stops_at_a_conflict_that_names_the_entry(root: Path) -> None:
     assert "imgbuild lock demo" in done.stderr
     assert git(root, "status", "--porcelain") == "UU locks/demo.lock"
     assert (root / PATH).read_text().count("<<<<<<<") == 1
+
+
+def some(r: random.Random, side: int) -> str:
+    """A lock after a few edits, as `imgbuild lock` writes it."""
+    made = [
+        (r.choice(EDITS), r.choice(["move", "remove", "touch"])) for _ in range(r.randint(1, 4))
+    ]
+    return lock_text(lock_of(edited(lock_table(), made, side), PATH, "demo"), "demo")
+
+
+def sides(r: random.Random) -> tuple[str, str, str]:
+    """Base, ours and theirs: three different ones, or git has nothing to merge."""
+    base = lock_text(lock_of(lock_table(), PATH, "demo"), "demo")
+    while True:
+        ours, theirs = some(r, 2), some(r, 3)
+        if len({base, ours, theirs}) == 3:
+            return base, ours, theirs
+
+
+@pytest.mark.timeout(0 if PAIRS > 100 else 900)
+def test_random_pairs_through_git(root: Path) -> None:
+    """It merges when no entry was changed twice, and what it leaves then is what both sides say."""
+    assert imgbuild(root, "lock-merge", "--install").returncode == 0
+    commit(root, "base")
+    git(root, "branch", "base")
+    r = random.Random(1)
+    ends = set()
+    for _ in range(PAIRS):
+        base, ours, theirs = sides(r)
+        for branch, text in (("theirs", theirs), ("main", ours)):
+            git(root, "checkout", "-q", "-B", branch, "base")
+            (root / PATH).write_text(text)
+            commit(root, branch)
+        done = merge(root)
+        check((root / PATH).read_text(), done, *(tomllib.loads(t) for t in (base, ours, theirs)))
+        ends.add(done.returncode)
+        git(root, "reset", "-q", "--hard")
+    assert ends == {0, 1}
+
+
+def check(
+    text: str, done: subprocess.CompletedProcess[str],
+    base: dict[str, Any], ours: dict[str, Any], theirs: dict[str, Any],
+) -> None:  # fmt: skip
+    was, a, b = entries(base), entries(ours), entries(theirs)
+    every = was.keys() | a.keys() | b.keys()
+    twice = {k for k in every if was.get(k) not in (a.get(k), b.get(k)) and a.get(k) != b.get(k)}
+    if done.returncode:
+        assert done.returncode == 1, done.stderr
+        assert twice
+        assert "imgbuild lock demo" in done.stderr
+        return
+    lock_of(text.encode(), PATH, "demo")
+    merged = entries(tomllib.loads(text))
+    for key in merged.keys() | every:
+        if key == ("deps-archive",) and not any(kind[0] == "deps" for kind in merged):
+            continue  # of no deps there is none
+        assert merged.get(key) in (a.get(key), b.get(key)), key
+        if key not in twice and a.get(key) != b.get(key):
+            assert merged.get(key) != was.get(key), key
 
 
 def test_what_is_no_call_of_git_ends_with_a_usage_error(root: Path) -> None:

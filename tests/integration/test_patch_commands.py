@@ -5,89 +5,54 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
-from builder.cli.progress import PlainProgress
 from builder.errors import ImgbuildError
 from builder.model.values import ImageFile
 from builder.pipeline import patch_check, patch_extract, patch_refresh
-from builder.pipeline.lock import lock
-from builder.tools.files import FileStore
-from builder.tools.git_store import Store
-from builder.tools.project import ProjectFolder
-from builder.tools.registry_api import RegistryApi
-from tests.integration.repositories import Content, Repo
+from tests.integration.projects import PlainProject
+from tests.integration.repositories import Content
 
 LINES = "".join(f"line {n}\n" for n in range(1, 41))
 LANE = """
-schema = 1
-image = "plain"
-repository = "plain"
-platforms = ["linux/amd64"]
-[build]
-cuda-arch-list = "12.1a"
 [sources.kern]
 url = "./repos/kern.git"
-track = {{ branch = "main" }}
+track = { branch = "main" }
 patches = ["kern/gb10"]
-[base.runtime]
-ref = "x@sha256:{zeros}"
 """
 MAIL = "From: A. Author <a@example.invalid>\nSubject: [PATCH] {}\n\nWhy.\n---\n a.cu | 9 +++++-\n\n"
 
 
-class Place:
+class Place(PlainProject):
     """A locked project with one source and a set of two patches."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self.said = root, io.StringIO()
-        self.store = Store(root / "cache")
-        self.repo = Repo(root / "repos/kern.git")
-        self.files: dict[str, Content] = {"a.cu": LINES, "b.cu": LINES, "pkg/m.py": "M = 1\n"}
-        self.first = self.repo.commit(self.files)
-        self.write("docker-images/plain/Dockerfile", "FROM scratch\n")
-        self.write("locks/plain.toml", LANE.format(zeros="0" * 64))
+        super().__init__(root)
+        self.kern = self.repo("kern")
+        self.held: dict[str, Content] = {"a.cu": LINES, "b.cu": LINES, "pkg/m.py": "M = 1\n"}
+        self.kern.commit(self.held)
+        self.lane(LANE)
         five = LINES.replace("line 5\n", "LINE 5\n")
         self.patch("0001-five.patch", {"a.cu": LINES}, {"a.cu": five})
         after = five.replace("line 30\n", "LINE 30\n")
         self.patch("0002-thirty.patch", {"a.cu": five}, {"a.cu": after})
         self.write("patches/kern/gb10/series", "0001-five.patch\n0002-thirty.patch -p1\n")
-        lock(
-            "plain",
-            update=None,
-            host="linux/amd64",
-            wheels=_none,
-            debs=_none,
-            registry=RegistryApi(),
-            **self.tools,
-        )
-
-    @property
-    def tools(self) -> dict[str, Any]:
-        return {
-            "project": ProjectFolder(self.root), "store": self.store,
-            "files": FileStore(self.root / "cache"), "progress": PlainProgress(self.said),
-        }  # fmt: skip
-
-    def write(self, path: str, text: str) -> None:
-        file = self.root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+        self.lock()
 
     def read(self, name: str) -> str:
         return (self.root / "patches/kern/gb10" / name).read_text()
 
     def patch(self, name: str, before: dict[str, Content], after: dict[str, Content]) -> None:
-        words = ("diff", "--full-index", self.repo.tree(before), self.repo.tree(after))
-        self.write(f"patches/kern/gb10/{name}", MAIL.format(name) + self.repo.git(*words) + "\n")
+        words = ("diff", "--full-index", self.kern.tree(before), self.kern.tree(after))
+        self.write(f"patches/kern/gb10/{name}", MAIL.format(name) + self.kern.git(*words) + "\n")
 
     def upstream(self, **files: str) -> str:
-        self.files |= {f"{name}.cu": text for name, text in files.items()}
-        return self.repo.commit(self.files)
+        self.held |= {f"{name}.cu": text for name, text in files.items()}
+        return self.kern.commit(self.held)
 
     def check(self, *, update: bool = True) -> list[tuple[str | None, str | None]]:
         """State and culprit of each patch, at the tip of the branch."""
@@ -99,15 +64,10 @@ class Place:
         return [one.outcome for one in found]
 
 
-def _none(*words: str) -> None:  # type: ignore[misc]
-    raise AssertionError("no package is needed")
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    made = Place(tmp_path)
-    yield made
-    made.store.close()
+    with closing(Place(tmp_path)) as made:
+        yield made
 
 
 def test_check_names_the_commit_that_broke_a_patch(place: Place) -> None:
@@ -229,10 +189,7 @@ def test_extract(place: Place) -> None:
     found = extract(place, image)
     assert found.patches == ("0001-pkg-m.py.patch", "0002-pkg-new.py.patch")
     assert (found.same, found.left, found.listed) == (("b.cu",), (), False)
-    place.write(
-        "locks/plain.toml",
-        LANE.format(zeros="0" * 64).replace('"kern/gb10"', '"kern/gb10", "kern/baked"'),
-    )
+    place.lane(LANE.replace('"kern/gb10"', '"kern/gb10", "kern/baked"'))
     assert [state for state, _ in place.check(update=False)] == ["applied"] * 4
     again = extract(place, image, "again")
     assert (again.folder, again.patches) == ("", ())

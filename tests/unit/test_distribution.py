@@ -9,17 +9,19 @@ from collections.abc import Mapping
 
 import pytest
 
+from builder.errors import Finding
 from builder.model.distribution import (
     Blob,
     NodeFacts,
     NodeImage,
+    Outcome,
     SourceImage,
     Store,
     chain_ids,
 )
 from builder.model.label_names import GATES
 from builder.model.nodes import Node
-from builder.steps.distribution import archives, arrive, fleet, plan, probe
+from builder.steps.distribution import archives, arrive, fleet, plan, probe, said
 
 LABELS = {
     "io.imgbuild.lane": "demo", "io.imgbuild.build-id": "ab" * 32, "io.imgbuild.gates": "2 of 2",
@@ -190,6 +192,22 @@ def test_a_node_that_answers_nonsense_fails_alone(image: str) -> None:
     assert probe.read("n", answer + "-- end\n").images == ()
     with pytest.raises(probe.ProbeGarbled):
         probe.read("n", f"{answer}{image}\n-- end\n")
+
+
+@pytest.mark.parametrize(
+    ("what", "line"),
+    [("n: its disk is full", "its disk is full"), ("n has 1 GB free", "has 1 GB free"),
+     ("nn has none", "nn has none")],
+)  # fmt: skip
+def test_a_line_names_its_node_once(what: str, line: str) -> None:
+    outcome = Outcome("n", "failed", 0, 0, 0, finding=Finding("x", what))
+    assert said.ended(outcome) == line
+
+
+def test_what_to_type_names_the_node() -> None:
+    with pytest.raises(probe.ProbeGarbled) as garbled:
+        probe.read("dgx7", "hello")
+    assert "ssh dgx7 docker info" in garbled.value.findings[0].hint
 
 
 def test_what_may_be_pruned() -> None:

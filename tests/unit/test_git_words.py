@@ -49,7 +49,7 @@ def test_last_words_hold_no_secret_no_escape_no_progress() -> None:
     assert "token" not in said
     assert "\x1b" not in said
     assert "Receiving" not in said
-    assert said.endswith("fatal: unable to access 'https://h/x/': no")
+    assert said.endswith("fatal: unable to access 'https://…@h/x/': no")
 
 
 def test_progress_lines() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from builder.cli.findings import lines
-from builder.errors import ImgbuildError
+from builder.errors import ImgbuildError, Place
+from builder.model.ids import NAME_RULE, is_name
 from builder.model.lane import Lane
 from builder.model.lock import Final, Lock, LockedBase, LockedImage, LockedSource
 from builder.steps import identity
@@ -136,9 +140,37 @@ def test_a_lane_that_is_not_there(project: ProjectFolder) -> None:
     with pytest.raises(ImgbuildError) as error:
         read_lane("dmo", project=project)
     assert shown(error) == "error[lane-invalid]: there is no lane 'dmo'\n  hint: did you mean demo?"
-    for name in ("../demo", "a/demo", "", "-x"):
-        with pytest.raises(ImgbuildError, match="there is no lane"):
+    for name in ("../demo", "a/demo", "", "-x", "Dmo", "demo.", "d" * 65, "d\n", "dé"):
+        with pytest.raises(ImgbuildError, match=r"there is no lane .*: a lane has a name of a-z"):
             read_lane(name, project=project)
+        assert not is_name(name)
+
+
+@pytest.mark.parametrize("name", ["Demo", "demo-", ".demo", "_x", "d" * 65, "de mo", "dé"])
+def test_a_lane_whose_name_breaks_the_rule(project: ProjectFolder, name: str) -> None:
+    """One rule for all commands, and the error says it."""
+    (project.root / f"locks/{name}.toml").write_text(LANE)
+    with pytest.raises(ImgbuildError) as error:
+        read_lane(name, project=project)
+    (found,) = error.value.findings
+    assert found.what == f"{name!r} is no lane's name: it must be {NAME_RULE}"
+    assert found.place == Place(project.root / f"locks/{name}.toml")
+    assert found.hint == f"rename its file: {name}.toml"
+    assert not is_name(name)
+
+
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)  # fmt: skip
+@given(name=st.text("ab0.-_AB/ é", max_size=5) | st.text(max_size=4))
+def test_lanes_are_those_that_have_a_name(project: ProjectFolder, name: str) -> None:
+    class Every(ProjectFolder):
+        def read(self, path: str) -> bytes | None:
+            return LANE.encode() if path.startswith("locks/") else super().read(path)
+
+    refused = pytest.raises(ImgbuildError, match="of a-z, 0-9")
+    with contextlib.nullcontext() if is_name(name) else refused:
+        assert read_lane(name, project=Every(project.root)).lane.name == name
 
 
 def test_a_lock_is_written_and_read_back(project: ProjectFolder) -> None:

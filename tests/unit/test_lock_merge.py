@@ -188,11 +188,16 @@ def test_both_new_and_the_lane_from_the_head() -> None:
     assert [f.what.split()[0] for f in done.findings] == ["python.crt"]
 
 
+EDITS: list[tuple[str, ...]] = [
+    *sorted(entries(BASE).keys() - {("lock-version",), ("deps-archive",)}),
+    *((kind, "new") for kind in ("sources", "python", "debs", "deps", "base")),
+]
+"""What is edited: entries that are there, and new ones."""
+
+
 def edits() -> st.SearchStrategy[list[tuple[tuple[str, ...], str]]]:
-    keys = sorted(entries(BASE).keys() - {("lock-version",), ("deps-archive",)})
-    extra = [(kind, "new") for kind in ("sources", "python", "debs", "deps", "base")]
     what = st.sampled_from(["move", "remove", "touch"])
-    return st.lists(st.tuples(st.sampled_from(keys + extra), what), min_size=1, max_size=4)
+    return st.lists(st.tuples(st.sampled_from(EDITS), what), min_size=1, max_size=4)
 
 
 def edited(

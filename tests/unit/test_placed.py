@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from builder.cli.options import reported
+from builder.cli.options import lane_named
 from builder.errors import Place, SourceError, ToolFailed
 from builder.model.values import GitPin
 from builder.steps.placed import placed
@@ -37,7 +37,7 @@ def test_hints_name_the_lane_of_the_command() -> None:
     @click.command()
     @click.argument("lane")
     def command(lane: str) -> None:
-        with reported(as_json=False):
+        with lane_named():
             raise ToolFailed("x", hint="imgbuild nodes prune LANE --nodes a; PLANES stay")
 
     with pytest.raises(ToolFailed) as caught:

@@ -138,13 +138,30 @@ def test_urls(url: str, holds: bool) -> None:
     assert is_url(url) is holds
 
 
-@pytest.mark.parametrize("ref", ["main", "dev/jovian-judgement", "v0.6.17", "HEAD"])
+@pytest.mark.parametrize(
+    "ref", ["main", "dev/jovian-judgement", "v0.6.17", "HEAD", "refs/heads/a/-b"]
+)
 def test_refs(ref: str) -> None:
     assert is_ref(ref)
 
 
 @pytest.mark.parametrize(
-    "ref", ["", "-x", "a..b", "a b", "a~1", "a.lock", "/a", "a/", "a\n", "@{1}"]
+    "ref",
+    [
+        "",
+        "-x",
+        "a..b",
+        "a b",
+        "a~1",
+        "a.lock",
+        "/a",
+        "a/",
+        "a\n",
+        "@{1}",
+        "refs/heads/-x",
+        "refs/tags/-x",
+        "refs/heads/",
+    ],
 )
 def test_bad_refs(ref: str) -> None:
     assert not is_ref(ref)

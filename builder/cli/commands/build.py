@@ -17,7 +17,7 @@ from builder.cli.options import (
     json_option,
     junit_option,
     lane_argument,
-    reported,
+    lane_named,
 )
 from builder.errors import Finding, ImgbuildError
 from builder.model.values import Record, Verdict
@@ -54,7 +54,7 @@ def command(
     Says so and stops early when the image of these inputs is there. A failed run leaves its
     record and log (imgbuild history); the same command goes on from what is done.
     """
-    with reported(as_json=as_json), told(junit, f"build of {lane}") as judged:
+    with lane_named(), told(junit, f"build of {lane}") as judged:
         project = wiring.project(folder)
         shown = progress.progress()
         tools = wiring.sources(project)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from builder.cli import wiring
-from builder.cli.options import emit, json_option, lane_argument, reported, result
+from builder.cli.options import emit, json_option, lane_argument, lane_named, result
 from builder.cli.text import clean, size, table
 from builder.model.counts import plural
 from builder.pipeline.deps import DepList, ListedDep, listed
@@ -25,7 +25,7 @@ def command(folder: Path, lane: str, as_json: bool) -> None:
     A table of deps with `from = "SOURCE"` stands for what that source's CMake files would
     fetch; it is derived when the lane is locked.
     """
-    with reported(as_json=as_json):
+    with lane_named():
         found = listed(lane, project=wiring.project(folder), store=wiring.store())
     if as_json:
         emit(result(_report(found)))

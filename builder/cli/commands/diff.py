@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from builder.cli import diff_text, wiring
-from builder.cli.options import emit, json_option, reported, result
+from builder.cli.options import emit, json_option, lane_named, result
 from builder.cli.text import clean
 from builder.pipeline.compare import compare
 
@@ -24,7 +24,7 @@ def command(folder: Path, before: str, after: str, markdown: bool, as_json: bool
     A and B are LANE, or LANE@REVISION of the project's own git repository: imgbuild diff
     demo@HEAD~1 demo. A lane without a lock is compared by what it says itself.
     """
-    with reported(as_json=as_json):
+    with lane_named():
         project = wiring.project(folder)
         found = compare(before, after, project=project, at=wiring.revisions(project))
     if as_json:

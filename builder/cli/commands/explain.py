@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from builder.cli import diff_text, rebuild_text, wiring
-from builder.cli.options import emit, json_option, reported, result
+from builder.cli.options import emit, json_option, lane_named, result
 from builder.cli.text import clean
 from builder.pipeline.compare import explain
 
@@ -23,7 +23,7 @@ def command(folder: Path, before: str, after: str, as_json: bool) -> None:
     A and B are LANE, or LANE@REVISION. What is said to run may still be in a cache; what is
     said to come from the cache has the same inputs.
     """
-    with reported(as_json=as_json):
+    with lane_named():
         project = wiring.project(folder)
         found, again = explain(before, after, project=project, at=wiring.revisions(project))
     if as_json:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from builder.cli import wiring
-from builder.cli.options import emit, json_option, lane_argument, reported, result
+from builder.cli.options import GivenPath, emit, json_option, lane_argument, lane_named, result
 from builder.cli.text import clean
 from builder.errors import UsageError
 from builder.importers.kinds import FORMATS
@@ -20,7 +20,7 @@ from builder.pipeline.exports import Exported, export
 @click.option("--format", "format_", required=True, type=click.Choice(FORMATS))
 @click.option("--source", metavar="NAME", help="Only the document that speaks of this source.")
 @click.option(
-    "-o", "--output", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path),
+    "-o", "--output", metavar="FOLDER", type=GivenPath(file_okay=False),
     help="Write the documents there, under the names they were imported by.",
 )  # fmt: skip
 @json_option
@@ -34,7 +34,7 @@ def command(
     the same; what changed since is written anew, or refused when the format needs a value that
     no lane holds.
     """
-    with reported(as_json=as_json):
+    with lane_named():
         documents = export(lane, format_, source=source, project=wiring.project(folder))
         if output is None and len(documents) > 1 and not as_json:
             names = ", ".join(sorted(d.name for d in documents))

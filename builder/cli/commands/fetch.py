@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from builder.cli import progress, wiring
-from builder.cli.options import lane_argument, platform_option, reported
+from builder.cli.options import lane_argument, lane_named, platform_option
 from builder.pipeline.stage import fetch
 
 
@@ -20,7 +20,7 @@ def command(folder: Path, lane: str, platform: str | None) -> None:
 
     A build afterwards touches no network.
     """
-    with reported(as_json=False):
+    with lane_named():
         fetch(
             lane,
             platform=platform or wiring.host_platform(),

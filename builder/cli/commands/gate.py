@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from builder.cli import progress, verdicts, wiring
-from builder.cli.options import emit, json_option, junit_option, reported
+from builder.cli.options import emit, json_option, junit_option, lane_named
 from builder.pipeline.gate import gate
 
 
@@ -28,7 +28,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Run gates on IMAGE, which may come from anywhere; nothing is labelled."""
-    with reported(as_json=as_json):
+    with lane_named():
         found, judged = gate(
             image, lane, project=wiring.project(folder), store=wiring.store(),
             files=wiring.files(), records=wiring.records(), engine=wiring.engine(),

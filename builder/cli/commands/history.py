@@ -12,7 +12,7 @@ from builder.cli.options import emit, json_option
 from builder.cli.text import clean, duration, one_line, table
 from builder.errors import Finding, Place, UsageError
 from builder.model.counts import plural
-from builder.model.ids import is_name
+from builder.model.ids import NAME_RULE, is_name
 from builder.model.values import Record
 
 
@@ -26,7 +26,10 @@ def command(folder: Path, lane: str | None, count: int, run: str | None, as_json
     """List the builds on this machine, of LANE or of all lanes."""
     kept = wiring.records()
     if lane is not None and not is_name(lane):
-        raise UsageError(f"{lane!r} is no lane's name", hint="imgbuild history lists all builds")
+        raise UsageError(
+            f"{lane!r} is no lane's name: it must be {NAME_RULE}",
+            hint="imgbuild history lists all builds",
+        )
     records = tuple(
         replace(record, outcome="killed")
         if record.outcome == "running" and kept.ended(record.lane, record.id)

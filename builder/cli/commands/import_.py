@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from builder.cli import findings, wiring
-from builder.cli.options import emit, json_option, reported, result
+from builder.cli.options import GivenPath, emit, json_option, lane_named, result
 from builder.cli.text import clean
 from builder.errors import Place, UsageError
 from builder.importers.draft import Wanted
@@ -16,7 +16,7 @@ from builder.importers.text import MOST_BYTES, ImportInvalid
 from builder.model.schema import quoted
 from builder.pipeline.imports import ImportReport, import_locks
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FILE = GivenPath(exists=True, dir_okay=False)
 _SHOWN = 8  # kept keys that are named; --json has all
 
 
@@ -50,7 +50,7 @@ def command(
     formats are told by their content: source-lock, integration-lock, merge-stack, manifest,
     sparkring-pins, sparkring-inputs. They are kept below locks/imported/.
     """
-    with reported(as_json=as_json):
+    with lane_named():
         report = import_locks(
             {file: _content(file) for file in files},
             Wanted(lane, image or lane, cuda_arch_list, (platform,)),

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from builder.cli import wiring
-from builder.cli.options import emit, json_option, reported
+from builder.cli.options import emit, json_option, lane_named
 from builder.cli.text import clean, size, table
 from builder.model.counts import plural
 from builder.model.values import ImageInfo
@@ -27,7 +27,7 @@ _OURS = "io.imgbuild."
 @click.pass_obj
 def command(folder: Path, image: str, env_file: bool, as_json: bool) -> None:
     """Show what IMAGE says of itself: lane, build id, sources, environment, gates."""
-    with reported(as_json=as_json):
+    with lane_named():
         found = find(image, engine=wiring.engine(), project=wiring.project(folder))
     if env_file:
         for name, value in profile(found):

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from builder.cli import changes_text, findings, progress, wiring
-from builder.cli.options import emit, json_option, lane_argument, reported, result
+from builder.cli.options import emit, json_option, lane_argument, lane_named, result
 from builder.cli.text import clean, one_line
 from builder.pipeline.lock import LockReport, lock
 
@@ -29,7 +29,7 @@ def command(folder: Path, lane: str, names: tuple[str, ...], update: bool, as_js
     """
     if names and not update:
         raise click.UsageError(f"to move {names[0]}: imgbuild lock {lane} --update {names[0]}")
-    with reported(as_json=as_json):
+    with lane_named():
         project = wiring.project(folder)
         report = lock(
             lane,

@@ -8,16 +8,17 @@ from pathlib import Path
 import click
 
 from builder.cli import findings, wiring
+from builder.cli.options import GivenPath
 from builder.cli.text import clean
 from builder.pipeline.lockmerge import lock_merge
 from builder.tools.project import replace_file
 
 
 @click.command()
-@click.argument("base", required=False, type=click.Path(path_type=Path))
-@click.argument("ours", required=False, type=click.Path(path_type=Path))
-@click.argument("theirs", required=False, type=click.Path(path_type=Path))
-@click.argument("path", required=False, type=click.Path(path_type=Path))
+@click.argument("base", required=False, type=GivenPath())
+@click.argument("ours", required=False, type=GivenPath())
+@click.argument("theirs", required=False, type=GivenPath())
+@click.argument("path", required=False, type=GivenPath())
 @click.option("--install", is_flag=True, help="Make it the driver of this project's git.")
 @click.pass_context
 def command(

@@ -11,7 +11,7 @@ import click
 
 from builder.cli import findings, nodes_wiring
 from builder.cli.commands import nodes_cache
-from builder.cli.options import emit, json_option, reported
+from builder.cli.options import emit, json_option, lane_named
 from builder.cli.text import clean, size, table
 from builder.errors import DistributionError
 from builder.pipeline import nodes_fleet
@@ -39,7 +39,7 @@ def command() -> None:
 @click.pass_obj
 def status(folder: Path, asked: str | None, as_json: bool) -> int:
     """Show each node's engine, disk and images of ours, and whether they are the same."""
-    with reported(as_json=as_json):
+    with lane_named():
         chosen = nodes_wiring.choose(nodes_wiring.known(folder), asked)
         states = nodes_fleet.status(chosen, connections=nodes_wiring.connections())
     answered = {one.node: one.images for one in states if one.facts is not None}
@@ -66,7 +66,7 @@ def rollback(folder: Path, lane: str, asked: str | None, as_json: bool) -> None:
 
     The image that was there becomes TAG-previous, so that a second rollback goes forward.
     """
-    with reported(as_json=as_json):
+    with lane_named():
         chosen = nodes_wiring.choose(nodes_wiring.known(folder), asked)
         done = nodes_fleet.rollback(lane, chosen, connections=nodes_wiring.connections())
     if as_json:
@@ -88,7 +88,7 @@ def rollback(folder: Path, lane: str, asked: str | None, as_json: bool) -> None:
 @click.pass_obj
 def prune(folder: Path, lane: str, asked: str | None, keep: int, yes: bool, as_json: bool) -> None:
     """Remove old images of LANE: none that a container uses or that another tag names."""
-    with reported(as_json=as_json):
+    with lane_named():
         chosen = nodes_wiring.choose(nodes_wiring.known(folder), asked)
         going = nodes_fleet.prunable(
             lane, chosen, keep=keep, remove=yes, connections=nodes_wiring.connections()

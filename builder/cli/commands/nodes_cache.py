@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from builder.cli import board, findings, nodes_wiring, wiring
-from builder.cli.options import emit, json_option, lane_argument, reported
+from builder.cli.options import GivenPath, emit, json_option, lane_argument, lane_named
 from builder.cli.text import clean, duration, size, table
 from builder.errors import DistributionError, UsageError
 from builder.model.caches import CacheOutcome, Unit
@@ -42,7 +42,7 @@ def push(folder: Path, lane: str, asked: str | None, source: str | None, as_json
     Copied beside, compared with a manifest, then renamed into place: a node has the former
     cache or the whole new one. What failed on one node stops no other.
     """
-    with reported(as_json=as_json):
+    with lane_named():
         known = nodes_wiring.known(folder)
         what = caches.wanted(lane, project=wiring.project(folder))
         chosen = nodes_wiring.choose(known, asked)
@@ -50,7 +50,7 @@ def push(folder: Path, lane: str, asked: str | None, source: str | None, as_json
         if source is None:
             units = caches.kept(what, nodes_wiring.jit_store())
         elif "/" in source and not source.startswith("ssh://"):
-            units = [caches.opened(what, Path(source).absolute())]
+            units = [caches.opened(what, (folder / source).absolute())]
         else:
             warm = _one(known, source)
             chosen = tuple(n for n in chosen if n.destination != warm.destination)
@@ -88,12 +88,13 @@ def push(folder: Path, lane: str, asked: str | None, source: str | None, as_json
 @command.command()
 @lane_argument
 @click.option("--from", "source", metavar="NODE", required=True, help="The warm node.")
-@click.option("--to", metavar="FOLDER", help="Instead of this host's own place for caches.")
+@click.option("--to", metavar="FOLDER", type=GivenPath(file_okay=False),
+              help="Instead of this host's own place for caches.")  # fmt: skip
 @json_option
 @click.pass_obj
-def pull(folder: Path, lane: str, source: str, to: str | None, as_json: bool) -> None:
+def pull(folder: Path, lane: str, source: str, to: Path | None, as_json: bool) -> None:
     """Take the JIT caches of LANE from a warm node to this host."""
-    with reported(as_json=as_json):
+    with lane_named():
         known = nodes_wiring.known(folder)
         what = caches.wanted(lane, project=wiring.project(folder))
         into = caches.choose_folder(to) if to else None

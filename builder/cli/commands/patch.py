@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from builder.cli import findings, progress, wiring
-from builder.cli.options import emit, json_option, lane_argument, reported, result
+from builder.cli.options import emit, json_option, lane_argument, lane_named, result
 from builder.cli.text import clean, one_line, table
 from builder.pipeline import patch_check, patch_extract, patch_refresh
 from builder.pipeline.patch_check import CheckedPatch
@@ -37,7 +37,7 @@ def check_command(
     ctx: click.Context, folder: Path, lane: str, source: str | None, update: bool, as_json: bool
 ) -> None:
     """Show the state of every patch of LANE, and the upstream commit that broke it."""
-    with reported(as_json=as_json):
+    with lane_named():
         tools = wiring.sources(wiring.project(folder))
         found = patch_check.check(
             lane, source, update=update, progress=progress.progress(),
@@ -66,7 +66,7 @@ def refresh_command(
 
     Only files of patches that change are written. What conflicts is told and left as it is.
     """
-    with reported(as_json=as_json):
+    with lane_named():
         tools = wiring.sources(wiring.project(folder))
         found = patch_refresh.refresh(
             lane, source, update=update, progress=progress.progress(),
@@ -97,7 +97,7 @@ def extract_command(
     folder: Path, image: str, manifest: str, lane: str, source: str, name: str, as_json: bool
 ) -> None:
     """Make a patch set of files that someone baked into IMAGE; nothing of it is run."""
-    with reported(as_json=as_json):
+    with lane_named():
         tools = wiring.sources(wiring.project(folder))
         found = patch_extract.extract(
             image, manifest, lane, source, name,

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from builder.cli import rebuild_text, wiring
-from builder.cli.options import emit, json_option, lane_argument, reported, result
+from builder.cli.options import emit, json_option, lane_argument, lane_named, result
 from builder.cli.text import clean
 from builder.pipeline.plan import plan
 
@@ -21,7 +21,7 @@ def command(folder: Path, lane: str, as_json: bool) -> None:
 
     Without a Docker engine it says so, and tells the rest.
     """
-    with reported(as_json=as_json):
+    with lane_named():
         found = plan(
             lane,
             project=wiring.project(folder),

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from builder.cli import board, nodes_wiring, progress, pushes
-from builder.cli.options import emit, json_option, reported
-from builder.errors import UsageError
+from builder.cli.options import emit, json_option, lane_named
+from builder.errors import ImgbuildError, UsageError
 from builder.model.distribution import Fanout
 from builder.pipeline.push import push
 
@@ -53,7 +53,7 @@ def command(
     tags move last, the former image stays as TAG-previous. What failed on one node stops no
     other; the same command completes the rest.
     """
-    with reported(as_json=as_json):
+    with lane_named():
         if fanout == "chain" and (via or transport == "pull"):
             raise UsageError("in a chain nodes pass loads on: it has no pulls and no registry",
                              hint="leave out --fanout chain, or the other")  # fmt: skip
@@ -77,8 +77,11 @@ def command(
 
             good = {one.node for one in receipt.nodes if one.state != "failed"}
             served = [node for node in chosen if node.name in good]
-            prune(receipt.lane, served, keep=keep, remove=True,
-                  connections=nodes_wiring.connections())  # fmt: skip
+            try:
+                prune(receipt.lane, served, keep=keep, remove=True,
+                      connections=nodes_wiring.connections())  # fmt: skip
+            except ImgbuildError as error:  # no reason to hide how it went on the nodes
+                receipt = replace(receipt, findings=(*receipt.findings, *error.findings))
     if as_json:
         emit(pushes.report(receipt))
     else:

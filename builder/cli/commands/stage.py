@@ -11,8 +11,8 @@ from builder.cli.options import (
     emit,
     json_option,
     lane_argument,
+    lane_named,
     platform_option,
-    reported,
     result,
 )
 from builder.cli.text import clean, size, table
@@ -29,7 +29,7 @@ def command(folder: Path, lane: str, platform: str | None, as_json: bool) -> Non
 
     Needs no Docker.
     """
-    with reported(as_json=as_json):
+    with lane_named():
         staged = stage(
             lane,
             platform=platform or wiring.host_platform(),

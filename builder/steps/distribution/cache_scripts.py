@@ -2,7 +2,7 @@
 
 A cache lies in `<root>/<fingerprint, 12>/<name>`. Beside the names: `.incoming-…` (being
 copied), `.former-<name>` (until the new one is in place), two files to lock, and the key with the
-manifest, `imgbuild-cache.json`.
+manifest, `imgbuild-cache.json`. Names are those that a lane declares: none begins with `-`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ say end
 LIST = r"""
 export LC_ALL=C; set -e
 say() { printf '\n-- %s\n' "$1"; }
-cd -P "$1"; shift
+cd -P -- "$1"; shift
 say odd
 find "$@" \( -name '*[[:cntrl:]]*' -o -name '*\\*' -o ! \( -type f -o -type d -o -type l \) \)
 say entries; find "$@" -exec stat -c '%f %s %n' {} +
@@ -49,15 +49,15 @@ say end
 HOLD = r"""
 export LC_ALL=C
 root=$1; key=$2; mine=.incoming-$3
-mkdir -p "$root/$key" && cd -P "$root/$key" || exit 1
+mkdir -p "$root/$key" && cd -P -- "$root/$key" || exit 1
 exec 9>>.imgbuild-lock 8>>.imgbuild-swap || exit 1
 flock -n 9 || { echo busy; exit 0; }
 flock 8
-rm -rf .incoming-*
+rm -rf -- .incoming-*
 for old in .former-*; do
     new=${old#.former-}
     if [ ! -e "$old" ]; then continue; fi
-    if [ -e "$new" ]; then rm -rf "$old"; else mv "$old" "$new"; fi
+    if [ -e "$new" ]; then rm -rf -- "$old"; else mv -T -- "$old" "$new"; fi
 done
 mkdir -m 700 "$mine" || exit 1
 flock -u 8
@@ -71,14 +71,14 @@ rm -rf "$mine"
 SWAP = r"""
 {
 export LC_ALL=C; set -e
-cd -P "$1"; from=.incoming-$2; shift 2
+cd -P -- "$1"; from=.incoming-$2; shift 2
 exec 8>>.imgbuild-swap; flock 8
 for n; do [ -e "$from/$n" ] || { echo "$from/$n is gone" >&2; exit 1; }; done
 [ "$(id -u)" != 0 ] || chown -hR "$(stat -c %u:%g ..)" "$from"
 sync
 for n; do
-    [ ! -e "$n" ] || mv -T "$n" ".former-$n"
-    mv -T "$from/$n" "$n" || { mv -T ".former-$n" "$n"; exit 1; }
+    [ ! -e "$n" ] || mv -T -- "$n" ".former-$n"
+    mv -T -- "$from/$n" "$n" || { mv -T -- ".former-$n" "$n"; exit 1; }
     rm -rf ".former-$n"
 done
 }

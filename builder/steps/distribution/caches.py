@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -16,8 +14,6 @@ from builder.steps.distribution import probe
 
 _SPARE = 64_000_000
 _BLOCK = 4096
-_KEY = re.compile(r"[0-9a-f]{12}")
-_INSIDE = re.compile(r"(?:\.\./)*(?!\.\.(?:/|$))[^/]+(?:/(?!\.\.(?:/|$))[^/]+)*|\.")
 _NEEDED = ("rsync", "flock", "sha256sum", "stat")
 
 
@@ -65,28 +61,6 @@ def declared(lane: Lane) -> Caches:
             hint='[caches] root = "/var/cache/…", folders = ["triton", …]: see docs/caches.md',
         )  # fmt: skip
     return lane.caches
-
-
-def facts(name: str, answer: str) -> CacheFacts:
-    """What a machine answered to LOOK. Raises: ProbeGarbled."""
-    said = probe.parts(answer)
-    if "end" not in said:
-        raise probe.ProbeGarbled(
-            f"{name} gave an answer that cannot be read", detail=answer[-2000:],
-            hint="does its login shell print something? run: ssh NODE true",
-        )  # fmt: skip
-    machine = said["machine"].strip()
-    return CacheFacts(
-        architecture=probe.ARCHITECTURES.get(machine, machine),
-        gpu="+".join(said["gpu"].split()),
-        tools=frozenset(said["tools"].split()),
-        home=said["home"].strip("\n"),
-        root=said["root"].strip("\n"),
-        free=probe.free(said["free"]),
-        keys=tuple(key for key in said["keys"].splitlines() if _KEY.fullmatch(key)),
-        folders=tuple(said["folders"].split()),
-        links=tuple(line for line in said["links"].splitlines() if line),
-    )
 
 
 def unfit(node: Node, found: CacheFacts, root: str) -> Finding | None:
@@ -141,44 +115,6 @@ def no_space(name: str, found: CacheFacts, need: int) -> Finding | None:
 def needed(manifest: Manifest) -> int:
     """About how many bytes a cache takes on a disk."""
     return _SPARE + sum(one.size + _BLOCK for one in manifest.values())
-
-
-def manifest(name: str, answer: str) -> Manifest:
-    """All that LIST saw. Raises: CacheUnsafe, CacheChanging."""
-    said = probe.parts(answer)
-    odd = said["odd"].strip() or next((n for n in answer.split("\n") if "\ufffd" in n), "")
-    if odd:
-        first = odd.partition("\n")[0]
-        raise CacheUnsafe(
-            f"{name}: {first!r} is no file, folder or link with a plain name",
-            hint="remove it there",
-        )
-    links = said["links"].split("\n")
-    targets = {path[1:]: to for path, to in zip(links[:-1:2], links[1::2], strict=False)}
-    sums = {line[66:]: line[:64] for line in said["sums"].split("\n") if line}
-    found = {}
-    for line in said["entries"].split("\n"):
-        if line:
-            raw, size, path = line.split(" ", 2)
-            mode = int(raw, 16)
-            digest = targets.get(path, "") if stat.S_ISLNK(mode) else sums.get(path, "")
-            found[path] = CacheFile(mode, int(size) if stat.S_ISREG(mode) else 0, digest)
-    for path, one in sorted(found.items()):
-        if stat.S_ISLNK(one.mode) and not _stays_inside(path, one.digest):
-            raise CacheUnsafe(
-                f"{name}: the link {path} leads out: {one.digest[1:]}",
-                hint="remove it there; only links within a cache are copied",
-            )
-    if len(sums) != sum(stat.S_ISREG(one.mode) for one in found.values()):
-        raise changing(name, "files came or went")
-    return dict(sorted(found.items()))
-
-
-def _stays_inside(path: str, digest: str) -> bool:
-    """Whether a link's target lies below its cache. `..` only in front: behind a name it could
-    lead through another link."""
-    target = digest.removeprefix(">")
-    return _INSIDE.fullmatch(target) is not None and target.count("../") < path.count("/")
 
 
 def changing(name: str, why: str) -> CacheChanging:

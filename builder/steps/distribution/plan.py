@@ -20,6 +20,7 @@ from builder.model.label_names import BUILD_ID, GATES, LANE
 from builder.model.nodes import Node
 
 TRANSFER = "imgbuild-transfer"
+PASSING = (f"{TRANSFER}:", "imgbuild-candidate:")  # names that an image has for a while
 _SPARE = 256 * 1024 * 1024
 _FAST = 150e6  # bytes a second; a node's load is not faster than the link above it
 _ROUND = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|\+00:00)")
@@ -54,7 +55,7 @@ def tags_to_move(image: SourceImage) -> tuple[str, ...]:
     build = image.labels.get(BUILD_ID, "")[:12]
     kept = [
         tag for tag in image.tags
-        if not tag.startswith((f"{TRANSFER}:", "imgbuild-candidate:"))
+        if not tag.startswith(PASSING)
         and not tag.endswith("-previous")
     ]  # fmt: skip
     return tuple(sorted(kept, key=lambda tag: (not tag.endswith(f":{build}"), tag)))

@@ -132,7 +132,7 @@ def _base(name: str, facts: LaneFacts, engine: Engine) -> BaseImage:
     found = engine.image(reference)
     if found is None:
         raise CouldNotLook(f"the engine does not have base {name} ({reference})")
-    return EngineBase(reference, found.layers, engine)
+    return EngineBase(reference, found, engine)
 
 
 def _verdicts(need: _Needs, facts: LaneFacts, told: _Told, engine: Engine) -> tuple[Verdict, ...]:

@@ -99,7 +99,7 @@ class BaseImage(Protocol):
     """A base of the lane, which is looked into only where a gate asks."""
 
     @property
-    def layers(self) -> tuple[str, ...]: ...  # diff ids
+    def config(self) -> ImageInfo: ...
     def at(self, paths: Sequence[str], start: Start) -> Mapping[str, Seen]:
         """What lies at these paths. Raises: CouldNotLook."""
 

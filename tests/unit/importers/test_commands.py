@@ -116,8 +116,8 @@ def files(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("--lane", "A B"), 2, "--lane: 'A B' is no name for a lane"),
-        (("--lane", "-x"), 2, "--lane: '-x' is no name for a lane"),
+        (("--lane", "A B"), 2, "--lane: 'A B' is no lane's name"),
+        (("--lane", "-x"), 2, "--lane: '-x' is no lane's name"),
         (("--image", "../../etc"), 3, "hint: correct --image"),
         (("--platform", "linux/riscv64"), 3, "hint: correct --platform"),
         (("--cuda-arch-list", '12.1"x'), 3, "hint: correct --cuda-arch-list"),

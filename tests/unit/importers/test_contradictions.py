@@ -134,6 +134,8 @@ TREE = "1" * 40
         (B12X, lambda d: d.pop("base"), "base: is missing"),
         (B12X, lambda d: d["base"].update(commit="7cecbb2"), "base.commit: must be a full object"),
         (B12X, lambda d: d["base"].update(ref="master"), "base.ref: must be a full branch"),
+        (B12X, lambda d: d["base"].update(ref="refs/heads/-x"), "base.ref: must be a full branch"),
+        (MANIFEST, lambda d: d.update(base_ref="refs/heads/-x"), "base_ref: must be"),
         (B12X, lambda d: d.update(schema_version=2), "schema_version: must be 1, not 2"),
         (B12X, lambda d: d.update(schema_version=True), "schema_version: must be 1, not True"),
         (B12X, lambda d: d.update(name=None), "name: must be text, not None"),
