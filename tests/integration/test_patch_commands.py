@@ -198,7 +198,7 @@ def test_extract(place: Place) -> None:
 
 
 def test_extract_says_what_became_executable_or_not(place: Place) -> None:
-    place.files |= {"run.sh": ("100755", "x\n"), "stop.sh": ("100755", "y\n")}
+    place.held |= {"run.sh": ("100755", "x\n"), "stop.sh": ("100755", "y\n")}
     place.upstream()
     place.write("locks/plain.lock", "")
     (place.root / "locks/plain.lock").unlink()
