@@ -58,6 +58,7 @@ class SourceImage:
     architecture: str
     created: str
     size: int  # bytes, all layers
+    digest: str = ""  # of what runs of it, see model/proven
 
     @property
     def chains(self) -> tuple[str, ...]:

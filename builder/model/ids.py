@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -103,11 +104,22 @@ def shown_url(url: str) -> str:
     return plain if len(plain) <= 200 else f"{plain[:199]}…"
 
 
-def _full(pattern: re.Pattern[str], says: str) -> Check:
-    return Check(lambda text: pattern.fullmatch(text) is not None, says)
+def _full(pattern: re.Pattern[str], says: str, cure: Callable[[str], str] = lambda _: "") -> Check:
+    return Check(lambda text: pattern.fullmatch(text) is not None, says, cure)
 
 
-ObjectId = Annotated[str, _full(_OBJECT, "a full object id, 40 or 64 lower-case hex digits")]
+def _whole_id(text: str) -> str:
+    if not re.fullmatch(r"[0-9A-Fa-f]{4,63}", text):
+        return ""
+    return (
+        f"git rev-parse {text.lower()} prints it, in a clone of that repository; or name a branch "
+        'or tag instead (track = { branch = "…" }), and imgbuild lock LANE finds its commit'
+    )
+
+
+ObjectId = Annotated[
+    str, _full(_OBJECT, "a full object id, 40 or 64 lower-case hex digits", _whole_id)
+]
 Sha256 = Annotated[str, _full(_SHA256, "sha256: and 64 lower-case hex digits")]
 Name = Annotated[str, _full(_NAME, NAME_RULE)]
 Repository = Annotated[str, _full(_REPOSITORY, "an image name in lower case, without a tag")]

@@ -34,6 +34,7 @@ class Check:
 
     holds: Callable[[str], bool]
     says: str  # what the value must be: "40 or 64 lower-case hex digits"
+    cure: Callable[[str], str] = lambda _: ""  # what to type next, for this value
 
 
 @dataclass(slots=True)
@@ -110,7 +111,8 @@ class Reader:
         if len(self.findings) == before:
             for check in args[1:]:
                 if isinstance(check, Check) and not check.holds(typing.cast("str", value)):
-                    self.report(at, f"must be {check.says}, not {quoted(value)}")
+                    cure = check.cure(typing.cast("str", value))
+                    self.report(at, f"must be {check.says}, not {quoted(value)}", cure)
         return value
 
     def _union(self, options: list[Any], raw: object, at: KeyPath) -> object:

@@ -157,6 +157,10 @@ class ScriptResult:
     stderr: bytes
 
 
+UNNAMED = "image"
+"""What the last stage of a Dockerfile is called where it has no name of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class BuildStep:
     """One vertex of the build as BuildKit reported it."""

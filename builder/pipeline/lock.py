@@ -18,8 +18,10 @@ from builder.pipeline.following import follow
 from builder.ports import Files, GitStore, Progress, Project, Say, StageLine
 from builder.steps import bases, delta, identity, resolve, unresolved
 from builder.steps.changes import Changes, collect
+from builder.steps.hints import at_tips
 from builder.steps.image import folder_digest
 from builder.steps.lanes import LockMissing, image_folder, read_lane, read_lock
+from builder.steps.patches import read_sets
 from builder.steps.placed import placed
 from builder.tools.toml import lock_text, with_commit
 
@@ -60,7 +62,7 @@ def lock(
     if obstacles := [*unresolved.obstacles(lane, project=project)]:
         raise LaneError.of(obstacles)
     moving = _moving(lane, update)
-    progress.title(f"{lane.name} · {_counted(lane)}")
+    progress.title(f"{lane.name} · {_counted(lane, project)}")
     old = _older(lane)
     platforms = [host if p == "host" else p for p in lane.platforms]
 
@@ -84,7 +86,7 @@ def lock(
     with progress.stage("fetch") as line:
         fetched = store.fetch([p for k in pins.values() for p in k.values()], say=line.say)
         line.done(fetch_summary(fetched))
-    with progress.stage("sources") as line:
+    with progress.stage("sources") as line, at_tips(moving):
         sources = {
             key: resolve.source(
                 pinned, lane.sources[key], lane=lane.path,
@@ -279,12 +281,13 @@ def _changes(old: Any, new: Any, at: tuple[str | int, ...] = ()) -> list[tuple[s
     return [] if old == new else [(dotted(at), old, new)]
 
 
-def _counted(lane: Lane) -> str:
-    return ", ".join(
-        plural(len(table), word)
-        for table, word in ((lane.sources, "source"), (lane.deps, "dep"), (lane.python, "wheel"))
-        if table
-    )
+def _counted(lane: Lane, project: Project) -> str:
+    found = [p for s in lane.sources.values() for p in read_sets(s.patches, project=project)]
+    counts = (
+        (lane.sources, "source"), (lane.deps, "dep"), (found, "patch"), (lane.python, "wheel"),
+        (lane.debs, "deb"),
+    )  # fmt: skip
+    return ", ".join(plural(len(table), word) for table, word in counts if table)
 
 
 def _sources_summary(sources: Mapping[str, Any]) -> str:

@@ -158,7 +158,7 @@ def _receipt(
         layers=image.layers,
         tags=tuple(tags),
         gates=image.labels.get(GATES, ""),
-        forced=options.force and not planning.passed_gates(image.labels),
+        forced=options.force and not planning.passed_gates(image),
         nodes=outcomes,
     )
 

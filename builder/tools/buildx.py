@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from builder.model.values import BuildRequest, BuildStep
+from builder.model.values import UNNAMED, BuildRequest, BuildStep
 from builder.ports import Say
 from builder.tools import docker_cli
 from builder.tools.build_failure import Evidence, explain, transient
@@ -141,7 +141,7 @@ class Narrator:
 
     def _tell(self, vertex: Vertex, what: str) -> None:
         text = " ".join(what.split())
-        text = f"{vertex.stage or 'image'}  {text[:_SAID]}"
+        text = f"{vertex.stage or UNNAMED}  {text[:_SAID]}"
         if text != self._last:
             self._last = text
             self.say(text)

@@ -6,6 +6,7 @@ import io
 import json
 import tarfile
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -19,8 +20,10 @@ from builder.model.distribution import (
     Store,
     chain_ids,
 )
-from builder.model.label_names import GATES
+from builder.model.label_names import CREATED as CREATED_LABEL
+from builder.model.label_names import GATES, PROVEN
 from builder.model.nodes import Node
+from builder.model.proven import digest
 from builder.steps.distribution import archives, arrive, fleet, plan, probe, said
 
 LABELS = {
@@ -29,6 +32,7 @@ LABELS = {
 IDS = tuple(f"sha256:{i:064x}" for i in range(9))
 CREATED = "2025-09-12T18:40:00Z"
 IMAGE = SourceImage(IDS[8], IDS[:4], ("demo:local",), LABELS, "arm64", CREATED, 4_000_000_000)
+DIGEST = digest(IDS[:4], ["A=b"], (), ("sh",), "")
 NODE = Node("n", "n")
 
 
@@ -120,9 +124,27 @@ def test_batches(
 
 
 def test_gates() -> None:
-    assert plan.passed_gates(LABELS)
+    assert plan.passed_gates(IMAGE)
     for labels in ({}, {**LABELS, GATES: "1 of 2"}, {**LABELS, GATES: "all"}):
-        assert not plan.passed_gates(labels)
+        assert not plan.passed_gates(replace(IMAGE, labels=labels))
+
+
+def test_an_image_that_inherits_its_labels_is_not_the_one_that_the_gates_saw() -> None:
+    proven = replace(IMAGE, labels={**LABELS, PROVEN: DIGEST}, digest=DIGEST)
+    older = replace(IMAGE, labels={**LABELS, CREATED_LABEL: CREATED},
+                    created="2025-09-12T18:40:00.000000000Z")  # fmt: skip
+    assert plan.passed_gates(proven)
+    assert plan.passed_gates(older)
+    derived = (
+        replace(proven, digest=digest(IDS[:5], ["A=b"], (), ("sh",), "")),
+        replace(proven, digest=digest(IDS[:4], ["A=c"], (), ("sh",), "")),
+        replace(older, created="2026-01-01T00:00:00.123456789Z"),
+    )
+    for image in derived:
+        assert not plan.passed_gates(image)
+        with pytest.raises(plan.Ungated, match=r"is derived from build [0-9a-f]{12}, and no gate"):
+            plan.check_gates(image, force=False)
+        plan.check_gates(image, force=True)
 
 
 def test_tags_that_move() -> None:
