@@ -7,6 +7,7 @@ from pathlib import Path
 
 from builder.errors import Finding, GateError, ImgbuildError, LaneError, Place
 from builder.model.lane import Lane
+from builder.steps import image
 from builder.steps.dockerfile import Dockerfile, parse
 from builder.steps.gates import Gate
 from builder.steps.gates.package import Package
@@ -16,7 +17,9 @@ from builder.steps.preflight.arch import VARIABLE, architectures
 from builder.steps.preflight.compiles import compiles
 from builder.steps.preflight.installs import Installed, installed
 from builder.steps.preflight.references import needed, references
+from builder.steps.preflight.remote import remotes
 from builder.steps.preflight.report import Preflight
+from builder.steps.preflight.shadowed import shadowed
 from builder.steps.preflight.stages import network, secrets
 from builder.steps.preflight.values import Valued, valued
 
@@ -42,6 +45,7 @@ def dockerfile(
     packages of images, by reference, as far as they are known.
     """
     try:
+        image.dockerfile(data, Place(file), lane.env)  # it takes what is added to it
         read = parse(data, file)
     except ImgbuildError as error:
         report.check(LaneError, *error.findings)
@@ -50,10 +54,13 @@ def dockerfile(
     used = needed(stages, read)
     references_of = {n: v for n, v in args.items() if n.startswith("BASE_")}
     report.check(LaneError, *references(read, stages, references_of, _NAMED, used, file))
+    report.check(LaneError, *shadowed(read, _NAMED, file))
     report.check(LaneError, *secrets(read, file))
     aware = _aware(read)
     for stage in stages:
-        if stage.stage.index in used:
+        is_used = stage.stage.index in used
+        report.check(LaneError, *remotes(stage, file, needed=is_used))
+        if is_used:
             found = tuple(compiles(stage, cuda))
             wanted = lane.build.cuda_arch_list
             report.check(LaneError, *architectures(stage, found, wanted, file, aware=aware))
