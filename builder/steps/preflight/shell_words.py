@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 _BLANK = " \t\r"
 _BREAKS = ";&|()\n"
 _REDIRECTION = re.compile(r"&?(?:<<<|<<-|<<|<>|<&|>>|>&|>\||<|>)")
+_CASE = re.compile(r"(?<![^\s;&|({])(?:case|esac)(?![^\s;&|)}])")
 _IN_DOUBLE = '"$`\\'
 
 
@@ -150,13 +151,13 @@ class _Reading:
                 self.word += self.text[self.at + 1].strip("\n")
                 self.at += 2
             elif char in "$`":
-                self._insert(self.at)
+                self._insert(self.at, quotes='"`')  # in ${…} an apostrophe is one
             else:
                 self.word += char
                 self.at += 1
         raise _Unclosed
 
-    def _insert(self, at: int) -> None:
+    def _insert(self, at: int, *, quotes: str = "'\"`") -> None:
         """Take `$(…)`, `${…}`, `$((…))`, backticks or a lone `$` into the word as it stands."""
         begun, end = self.at, at
         following = self.text[at : at + 2]
@@ -164,10 +165,10 @@ class _Reading:
             end = _closed(self.text, at, "`", raw=False)
             self._inserted(self.text[at + 1 : end])
         elif following == "${":
-            end = _matching(self.text, at + 1, "{}")
+            end = _matching(self.text, at + 1, "{}", quotes)
         elif following == "$(" or following.startswith("("):
             opened = at + following.index("(")
-            end = _matching(self.text, opened, "()")
+            end = _matching(self.text, opened, "()", "'\"`")
             inner = self.text[opened + 1 : end]
             if not (inner.startswith("(") and inner.endswith(")")):  # not arithmetic
                 self._inserted(inner)
@@ -208,18 +209,26 @@ def _closed(text: str, at: int, quote: str, *, raw: bool) -> int:
     raise _Unclosed
 
 
-def _matching(text: str, at: int, pair: str) -> int:
-    """Where the bracket that opens at `at` is closed, outside of quotes."""
-    depth = 0
+def _matching(text: str, at: int, pair: str, quotes: str) -> int:
+    """Where the bracket that opens at `at` is closed, outside of quotes; the one that ends a
+    pattern of `case` closes nothing."""
+    opened: list[str] = []
     while at < len(text):
         char = text[at]
         if char == "\\":
             at += 1
-        elif char in "'\"`":
+        elif char in quotes:
             at = _closed(text, at, char, raw=char == "'")
-        elif char in pair:
-            depth += 1 if char == pair[0] else -1
-            if depth == 0:
+        elif char == pair[0]:
+            opened.append(char)
+        elif char == pair[1] and opened[-1] == pair[0]:
+            opened.pop()
+            if not opened:
                 return at
+        elif pair == "()" and (word := _CASE.match(text, at)):
+            if word[0] == "case":
+                opened.append("case")
+            elif opened[-1] == "case":
+                opened.pop()
         at += 1
     raise _Unclosed
