@@ -57,6 +57,11 @@ class Dockerfile:
     args: Mapping[str, str | None] = field(default_factory=dict)  # before the first FROM
     directives: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def escape(self) -> str:
+        """What continues lines, and takes the meaning from a quote or a dollar sign."""
+        return self.directives.get("escape", "\\")
+
     def stage(self, reference: str, *, before: int | None = None) -> Stage | None:
         """The stage that `FROM`, `--from` or `from=` means: a name in any case, or an index.
 
@@ -80,8 +85,7 @@ def parse(data: bytes, file: Path) -> Dockerfile:
         raise DockerfileUnreadable("is not UTF-8 text", place=Place(file, line)) from bad
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     directives = _directives(lines, file)
-    escape = directives.get("escape", "\\")
-    if escape not in ("\\", "`"):
+    if (escape := directives.get("escape", "\\")) not in ("\\", "`"):
         raise wrong(f"escape is {escape!r}, and may be \\ or ` only", 1, file)
     return _staged(instructions(lines, escape, file), directives, file)
 
@@ -95,8 +99,9 @@ def _directives(lines: list[str], file: Path) -> Mapping[str, str]:
         name = match[1].lower()
         if name in found:
             raise wrong(f"the directive {name} stands here a second time", number, file)
-        if name in _KNOWN_DIRECTIVES:
-            found[name] = match[2]
+        if name not in _KNOWN_DIRECTIVES:
+            break  # a comment, and what follows it is one, too
+        found[name] = match[2]
     return found
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from builder.errors import LaneError, Place
@@ -14,6 +15,10 @@ from builder.steps.dockerfile_words import WHITE, Heredoc
 _NAME = re.compile(r"[A-Za-z]+")
 _WITH_HEREDOCS = ("ADD", "COPY", "RUN")
 _WITH_FLAGS = ("ADD", "COPY", "RUN", "FROM", "HEALTHCHECK")
+_KNOWN = (
+    "ADD", "ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL",
+    "MAINTAINER", "ONBUILD", "RUN", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR",
+)  # fmt: skip
 _WITH_JSON = ("ADD", "COPY", "RUN", "CMD", "ENTRYPOINT", "SHELL", "VOLUME")
 
 
@@ -33,6 +38,7 @@ class Instruction:
     words: tuple[str, ...] = ()  # without quotes; of a JSON form, its strings
     is_json: bool = False
     heredocs: tuple[Heredoc, ...] = ()
+    is_open: bool = False  # its last line is continued, and the file ends
 
     def flag(self, name: str) -> str | None:
         return next((value for key, value in self.flags if key == name), None)
@@ -77,7 +83,7 @@ def instructions(lines: list[str], escape: str, file: Path) -> Iterator[Instruct
             at += 1
         if not text.strip(WHITE):
             continue
-        read = _instruction(text.strip(WHITE), first, at, escape, file)
+        read = replace(_instruction(text.strip(WHITE), first, at, escape, file), is_open=open_)
         if opened := _opened(read, escape):
             heredocs, at = _heredocs(opened, lines, at, first, file)
             read = _instruction(text.strip(WHITE), first, at, escape, file, tuple(heredocs))
@@ -102,6 +108,10 @@ def _instruction(
     if match is None or text[match.end() : match.end() + 1] not in ("", *WHITE):
         raise wrong(f"no instruction: {text[:40]!r}", line, file)
     name, rest = match[0].upper(), text[match.end() :].strip(WHITE)
+    if name not in _KNOWN:
+        near = difflib.get_close_matches(name, _KNOWN, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_KNOWN)}"
+        raise wrong(f"there is no instruction {match[0][:40]}", line, file, hint)
     flags: tuple[tuple[str, str], ...] = ()
     if name in _WITH_FLAGS:
         flags, rest = words_of.flags(rest)
@@ -146,7 +156,6 @@ def _mount(value: str) -> Mapping[str, str]:
     return found
 
 
-def wrong(what: str, line: int | None, file: Path) -> DockerfileUnreadable:
-    return DockerfileUnreadable(
-        what, place=Place(file, line), hint="docker buildx build --check reads it too"
-    )
+def wrong(what: str, line: int | None, file: Path, hint: str = "") -> DockerfileUnreadable:
+    hint = hint or "docker buildx build --check reads it too"
+    return DockerfileUnreadable(what, place=Place(file, line), hint=hint)

@@ -6,12 +6,14 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from builder.errors import Finding, LaneError, Place
 from builder.model.lane import Lane
 from builder.model.lock import Lock, LockedSource
 from builder.ports import Project
 from builder.steps import identity
+from builder.steps.dockerfile import parse
 
 RECORD = "imgbuild/opt/imgbuild"
 """Where the files that belong to /opt/imgbuild of the image lie in the build context.
@@ -22,9 +24,6 @@ with the time of the build, and the same inputs would not give the same layer.
 
 _STAGED = ("deps", "imgbuild", "sources")  # folders of the context that are not theirs
 _COPY = b"COPY imgbuild/ /\n"
-_ESCAPE = re.compile(rb"#\s*escape\s*=\s*([\\`])\s*", re.IGNORECASE)
-_DIRECTIVE = re.compile(rb"#\s*[a-zA-Z]+\s*=.*")
-_HEREDOC = re.compile(rb"(?<!<)<<(-?)(?:\"([^\"\s<>]+)\"|'([^'\s<>]+)'|([^\s\"'<>]+))")
 _SECRET_NAME = re.compile(
     r"(?:^|_)(?:API|ACCESS|PRIVATE)?(?:KEY|TOKEN|PASSWORD|PASSWD|SECRET|CREDENTIALS?)(?:_|$)",
     re.IGNORECASE,
@@ -68,20 +67,20 @@ def dockerfile(
     """The Dockerfile to build: theirs, and in its last stage the lane's environment and the
     files of /opt/imgbuild.
 
-    COPY writes as root whatever USER says. Raises: ImageFolderInvalid when the text ends
-    in the middle of an instruction, which would swallow the one that is added.
+    COPY writes as root whatever USER says. Raises: DockerfileUnreadable; ImageFolderInvalid
+    when the last line is continued, which would swallow the one that is added.
     """
-    open_at, why, has_stage = _end(text)
-    if why:
+    file = place.file if place else Path("Dockerfile")
+    read = parse(text, file)
+    last = read.stages[-1].instructions[-1]
+    if last.is_open:
         raise ImageFolderInvalid(
-            f"the Dockerfile ends {why} that begins in line {open_at}",
+            f"the Dockerfile ends in a continued line of {last.name}",
             hint="end the last instruction: imgbuild adds a COPY behind it",
-            place=Place(place.file, open_at) if place else None,
+            place=Place(file, last.line),
         )
-    if not has_stage:
-        raise ImageFolderInvalid("the Dockerfile holds no FROM", place=place)
-    escape = _escape(text.splitlines()).decode()
-    lines = "".join(f"ENV {name}={_quoted(v, escape)}\n" for name, v in sorted((env or {}).items()))
+    pairs = sorted((env or {}).items())
+    lines = "".join(f"ENV {name}={_quoted(value, read.escape)}\n" for name, value in pairs)
     profile = f"# added by imgbuild: the lane's environment\n{lines}" if lines else ""
     added = f"\n\n{profile}# added by imgbuild: the lock inside the image\n".encode() + _COPY
     return text.rstrip(b"\r\n \t") + added
@@ -178,41 +177,3 @@ def _doubtful(lane: Lane, own: Mapping[str, str]) -> Iterator[Finding]:
                 f"build.args.{name} looks like a secret, and build arguments stay in the image",
                 f"use a BuildKit secret: RUN --mount=type=secret,id={name.lower()} …", place=place,
             )  # fmt: skip
-
-
-def _end(text: bytes) -> tuple[int, str, bool]:
-    """The line of what is still open at the end and what that is; whether there is a FROM."""
-    lines = text.splitlines()
-    escape, began, whole, has_stage = _escape(lines), 0, b"", False
-    heredocs: list[tuple[bytes, bytes]] = []
-    for number, line in enumerate(lines, 1):
-        if heredocs:
-            dash, word = heredocs[0]
-            if (line.lstrip(b"\t") if dash else line) == word:
-                heredocs.pop(0)
-            continue
-        bare = line.strip()
-        if bare.startswith(b"#") or (not bare and whole):
-            continue  # a comment, or an empty line within an instruction
-        began = began if whole else number
-        has_stage = has_stage or (not whole and bare[:5].upper().strip() == b"FROM")
-        if bare.endswith(escape):
-            whole += bare[:-1] + b" "
-            continue
-        whole += bare
-        if whole[:4].upper().strip() in (b"RUN", b"ADD", b"COPY"):
-            found = _HEREDOC.findall(whole)
-            heredocs = [(dash, a or b or c) for dash, a, b, c in found]
-        whole = b""
-    if heredocs:
-        return began, f"in a heredoc ({heredocs[0][1].decode('utf-8', 'replace')})", has_stage
-    return (began, "in a continued line", has_stage) if whole else (0, "", has_stage)
-
-
-def _escape(lines: list[bytes]) -> bytes:
-    for line in lines:
-        if not _DIRECTIVE.fullmatch(line.strip()):
-            break
-        if match := _ESCAPE.fullmatch(line.strip()):
-            return match[1]
-    return b"\\"

@@ -56,6 +56,7 @@ def test_the_escape_directive_and_what_ends_directives() -> None:
     assert [i.text for i in found.stages[0].named("RUN")] == ["x  y", "c:\\"]
     assert dict(read("# a comment\n# escape=`\nFROM a\n").directives) == {}
     assert dict(read("\n# escape=`\nFROM a\n").directives) == {}
+    assert dict(read("# other=1\n# escape=`\nFROM a\n").directives) == {}
     with pytest.raises(ImgbuildError, match="a second time"):
         read("# escape=`\n# escape=`\nFROM a\n")
     with pytest.raises(ImgbuildError, match="escape is 'x'"):
@@ -124,6 +125,8 @@ def test_stages_are_found_by_name_in_any_case_by_index_and_only_earlier_ones() -
         ("FROM a b\n", "FROM takes an image", 1),
         ("FROM a\n-x\n", "no instruction", 2),
         ("FROM a\n\n\nRUN=1\n", "no instruction", 4),
+        ("FROM a\nRUNN make\n", "no instruction RUNN", 2),
+        ("FROM a\n\nthing x \\\n y\n", "no instruction thing", 3),
     ],
 )
 def test_what_is_no_dockerfile(text: str, what: str, line: int | None) -> None:
@@ -134,6 +137,14 @@ def test_what_is_no_dockerfile(text: str, what: str, line: int | None) -> None:
     assert place.line == line
     with pytest.raises(ImgbuildError, match="UTF-8"):
         parse(b"FROM a\nRUN \xff\n", FILE)
+
+
+def test_an_unknown_instruction_is_told_with_the_one_that_was_meant() -> None:
+    for text, hint in (("RUNN x", "did you mean RUN?"), ("entrypiont x", "did you mean ENTRYPOINT"),
+                       ("INCLUDE x", "there are ADD, ARG, ")):  # fmt: skip
+        with pytest.raises(ImgbuildError) as error:
+            read(f"FROM a\n{text}\n")
+        assert error.value.findings[0].hint.startswith(hint)
 
 
 def test_bom_crlf_and_no_newline_at_the_end() -> None:

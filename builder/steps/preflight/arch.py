@@ -37,7 +37,8 @@ def architectures(
 
 
 def _one(stage: Valued, each: Compile, wanted: str, file: Path, *, aware: bool) -> Finding | None:
-    values, place = each.at.values, Place(file, each.run.line)
+    values = {} if each.command.clean else dict(each.at.values)
+    place = Place(file, each.run.line)
     source = f" {each.source}" if each.source else ""
     who = f"stage {stage.stage.title} compiles{source} with {each.tool}"
     has = values.get(VARIABLE)
@@ -54,7 +55,9 @@ def _one(stage: Valued, each: Compile, wanted: str, file: Path, *, aware: bool) 
     if has:
         own = VARIABLE in each.command.env or not (each.sure or each.likely)
         return None if own else _inherited(stage, who, place)
-    if each.states_arch or any(_OTHER.fullmatch(n) and values[n] for n in values):
+    taken = [name for name, value in each.command.env.items() if not value]
+    left = {**values, **dict.fromkeys((*taken, VARIABLE), "")}
+    if each.states_arch or any(_OTHER.fullmatch(name) and left[name] for name in left):
         return None
     if not each.sure and not (aware and each.likely):
         return None

@@ -169,7 +169,8 @@ def _called(command: Command, sources: Collection[str]) -> bool:
 
 def _takes_built(command: Command, at: At) -> bool:
     """Whether its variables say that what would be compiled is taken from a wheel."""
-    values = {**command.env, **at.values}  # X="${X}" means the one from outside
+    outside = {} if command.clean else at.values
+    values = {**command.env, **outside}  # X="${X}" means the one from outside
     said = {**values, **{name: known(v, values) for name, v in command.env.items()}}
     return any(_BUILT.fullmatch(n) and (v is None or v.lower() not in _NO) for n, v in said.items())
 
@@ -179,6 +180,6 @@ def _states_arch(tool: str, command: Command) -> bool:
     if tool == "nvcc":
         return any(_FLAGS.match(word) for word in words)
     for name, value in command.env.items():
-        if "ARCH" in name and "TORCH_CUDA_ARCH_LIST" not in name + value:  # not made of the list
+        if value and "ARCH" in name and "TORCH_CUDA_ARCH_LIST" not in name + value:  # its own
             return True
     return any(_CMAKE_ARCH.match(word) for word in words)

@@ -9,6 +9,7 @@ from pathlib import Path
 from builder.errors import GateError, ImgbuildError, LaneError, Place
 from builder.model.lane import Lane
 from builder.model.lock import Lock
+from builder.steps import image
 from builder.steps.dockerfile import Dockerfile, parse
 from builder.steps.gates import Gate
 from builder.steps.preflight import silent
@@ -24,7 +25,9 @@ from builder.steps.preflight.network import network
 from builder.steps.preflight.onbuild import onbuild
 from builder.steps.preflight.packaging import Plain, packs_only
 from builder.steps.preflight.references import needed, references
+from builder.steps.preflight.remote import remotes
 from builder.steps.preflight.report import Preflight
+from builder.steps.preflight.shadowed import shadowed
 from builder.steps.preflight.values import valued
 from builder.steps.preflight.wanted import not_installed
 
@@ -52,6 +55,7 @@ def dockerfile(
     reference, as far as they are known; `control` what a locked deb says of itself.
     """
     try:
+        image.dockerfile(data, Place(file), lane.env)  # it takes what is added to it
         read = parse(data, file)
     except ImgbuildError as error:
         report.check(LaneError, *error.findings)
@@ -60,12 +64,15 @@ def dockerfile(
     used = needed(stages, read)
     references_of = {n: v for n, v in args.items() if n.startswith("BASE_")}
     report.check(LaneError, *references(read, stages, references_of, NAMED, used, file))
+    report.check(LaneError, *shadowed(read, NAMED, file))
     report.check(LaneError, *secrets(read, file))
     report.check(LaneError, *onbuild(read.stages[-1], file))
     aware = _aware(read)
     by_index = {stage.stage.index: stage for stage in stages}
     for stage in stages:
-        if stage.stage.index in used:
+        is_used = stage.stage.index in used
+        report.check(LaneError, *remotes(stage, file, needed=is_used))
+        if is_used:
             found = tuple(compiles(stage, cuda, plain))
             wanted = lane.build.cuda_arch_list
             report.check(LaneError, *architectures(stage, found, wanted, file, aware=aware))

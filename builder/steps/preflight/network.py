@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from builder.errors import Finding, Place
-from builder.steps.dockerfile import Instruction
 from builder.steps.preflight.compiles import Compile
 from builder.steps.preflight.shell import Command, commands, known
 from builder.steps.preflight.values import At, Valued
@@ -21,8 +20,6 @@ _PIP = "[python.NAME] in the lane, and pip install --no-index from the context w
 _GIT = "[sources.NAME] or [deps.NAME] in the lane, and ADD its archive"
 _FILE = "a file in the image folder, or ADD --checksum=sha256:…"
 _URL = re.compile(r"(?:https?|ftp)://")
-_GIT_URL = re.compile(r"git@|git://|ssh://|.*\.git(?:#|$)")
-_PINNED_GIT = re.compile(r".*#[0-9a-f]{40}(?::.*)?")
 _LOCAL = re.compile(r"(?:/|\.{1,2}(?:/|$|\[)|.*\.(?:whl|tar\.gz|zip|deb)$|file:)")
 _PYTHON = re.compile(r"python(?:3(?:\.[0-9]+)?)?")
 _OFFLINE = ("--no-index", "--require-hashes", "--offline", "--frozen", "--locked")
@@ -49,10 +46,10 @@ def network(stage: Valued, found: Sequence[Compile], file: Path) -> Iterator[Fin
     for tool, fetched in told.items():
         at, what, cure = fetched[0]
         others = [other.instruction.line for other, *_ in fetched]
-        has_network = at.instruction.name == "ADD" or at.instruction.flag("network")
         then = (
             "the lock does not pin it, so the same lock need not give the same build"
-            if has_network else "a build has no network, and where it had one, nothing pins it"
+            if at.instruction.flag("network")
+            else "a build has no network, and where it had one, nothing pins it"
         )  # fmt: skip
         yield _finding(
             f"stage {title} fetches {what} with {tool}{_also(at.instruction.line, others)}: {then}",
@@ -81,23 +78,11 @@ def _also(first: int, lines: Sequence[int]) -> str:
 
 def _of(at: At) -> Iterator[tuple[str, str, str]]:
     instruction = at.instruction
-    if instruction.name == "ADD":
-        yield from _added(instruction, at)
-    elif instruction.name == "RUN" and instruction.flag("network") != "none":
+    if instruction.name == "RUN" and instruction.flag("network") != "none":
         for command in commands(instruction, folder=at.folder):
             found = _fetched(command, {**at.values, **command.env})
             if found is not None:
                 yield found
-
-
-def _added(add: Instruction, at: At) -> Iterator[tuple[str, str, str]]:
-    for word in add.sources:
-        text = known(word, at.values) or word
-        if _GIT_URL.match(text) and (text.startswith("git") or "://" in text):
-            if not _PINNED_GIT.fullmatch(text):
-                yield "ADD", text[:100], _GIT
-        elif _URL.match(text) and not add.flag("checksum"):
-            yield "ADD", text[:100], _FILE
 
 
 def _fetched(command: Command, values: dict[str, str]) -> tuple[str, str, str] | None:

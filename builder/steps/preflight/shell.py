@@ -1,31 +1,21 @@
 """The commands of a RUN: enough of sh to know which programs start, with what, and where.
 
 Not an interpreter: conditions are not followed, what a variable holds is only known where the
-Dockerfile sets it. A text that does not parse gives no commands, and so no findings.
+Dockerfile sets it, and functions are taken to run where they stand.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from builder.steps.dockerfile import Instruction
 from builder.steps.dockerfile_words import expand, variables
+from builder.steps.preflight.shell_words import Simple, simple
+from builder.steps.preflight.wrappers import SHELLS, Started, assigned, started
 
-_SKIPPED = frozenset(
-    (
-        "if", "then", "else", "elif", "fi", "do", "done", "while", "until", "for", "in", "case",
-        "esac", "{", "}", "!", "time", "exec", "command", "sudo", "nice", "nohup", "ccache",
-        "sccache", "env",
-    )
-)  # fmt: skip
-_BREAKS = re.compile(r"[;&|()\n]+")
-_REDIRECTION = re.compile(r"[<>&|]*[<>][<>&|]*")
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=(.*)", re.DOTALL)
-_INNER_HEREDOC = re.compile(r"<<-?\s*([\"']?)([A-Za-z_][A-Za-z0-9_]*)\1")
-_SHELLS = ("sh", "bash", "dash", "ash")
+_DEEPEST = 20  # texts within texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,145 +26,124 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict)  # set before it, in the same RUN
     folder: str = ""
     conditional: bool = False  # behind an `if`, `||` or `case`
+    clean: bool = False  # what ENV and ARG say does not reach it: `env -i`
 
     @property
     def program(self) -> str:
         return self.words[0].rpartition("/")[2]
 
 
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What a text is run with."""
+
+    folder: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    conditional: bool = False
+    clean: bool = False
+    depth: int = 0
+
+
 def commands(run: Instruction, *, folder: str = "") -> Iterator[Command]:
     """The commands of a RUN instruction, in order; of heredocs, those that a shell runs."""
-    if run.is_json and _inner(run.words) is None:
-        yield Command(run.words, {}, folder)
-        return
+    if run.is_json:
+        for each in started(run.words):
+            if each.words:
+                yield from _commands(each, _Around(folder))
     for text in _texts(run):
-        yield from _of_text(text, folder)
+        yield from _of_text(text, _Around(folder))
 
 
 def exported(run: Instruction) -> Iterator[tuple[str, str]]:
     """Names that `export NAME=$(PROGRAM …)` sets, with the program: its failure is lost."""
-    for text in _texts(run):
-        name = ""
-        for breaker, words in _simple(_without_heredocs(text)):
-            if name and breaker == "(":
-                yield name, words[0].rpartition("/")[2]
-            name = ""
-            words = _stripped(words)
-            if words[:1] == ["export"]:
-                for own, value in _assigned([w for w in words[1:] if not w.startswith("-")]):
-                    quoted = re.search(rf'{own}="[^"]*?(?:\$\((?!\()|`)\s*([^\s`)"]+)', text)
-                    if quoted:
-                        yield own, quoted[1].rpartition("/")[2]
-                    elif value.startswith("`"):
-                        yield own, value[1:].rpartition("/")[2].rstrip("`")
-                    name = own if value.endswith("$") else ""
+    texts = [*_texts(run), *filter(None, (s.text for s in started(run.words) if run.is_json))]
+    for each in (part for text in texts for part in simple(text)):
+        program = next(started(each.words), None)
+        if program is None or program.words[:1] != ("export",):
+            continue
+        for index, text in each.inserted:
+            own = dict(assigned(each.words[index : index + 1]))
+            inner = next((s for part in simple(text) for s in started(part.words)), None)
+            if own and inner and inner.words:
+                yield next(iter(own)), inner.words[0].rpartition("/")[2]
 
 
 def _texts(run: Instruction) -> Iterator[str]:
-    """What a shell reads of a RUN: its line, and the heredocs that are scripts."""
+    """What a shell reads of a RUN: its line with the heredocs in it, or the heredoc alone."""
     if run.is_json:
-        yield _inner(run.words) or ""
         return
-    outside = run.text
-    for heredoc in run.heredocs:
-        before = outside.partition("<<")[0].strip()
-        if not before or before.split()[0].rpartition("/")[2] in _SHELLS:
-            yield heredoc.content
-    if not (run.heredocs and outside.startswith("<<")):
-        yield outside
+    if len(run.heredocs) == 1 and len(run.words) == 1:
+        content = run.heredocs[0].content
+        program = re.split(r"[/\s]+", content.partition("\n")[0])
+        if not content.startswith("#!") or not set(SHELLS).isdisjoint(program):
+            yield content
+    else:
+        held = "".join(f"{h.content}{h.name}\n" for h in run.heredocs)
+        yield f"{run.text}\n{held}"
 
 
-def _of_text(text: str, folder: str) -> Iterator[Command]:
-    env: dict[str, str] = {}
-    depth, either = 0, False
-    for breaker, words in _simple(_without_heredocs(text)):
-        either = "||" in breaker
-        for word in words:
+def _of_text(text: str, around: _Around) -> Iterator[Command]:
+    if around.depth > _DEEPEST:
+        return
+    stack: list[tuple[dict[str, str], str]] = []
+    env, folder, depth = dict(around.env), around.folder, 0
+    parts = simple(text)
+    for i, part in enumerate(parts):
+        for sign in part.breaker:  # what a subshell sets is lost behind it
+            if sign == "(":
+                stack.append((dict(env), folder))
+            elif sign == ")" and stack:
+                env, folder = stack.pop()
+        for word in part.words:
             depth += {"if": 1, "case": 1, "fi": -1, "esac": -1}.get(word, 0)
-        words = _stripped(words)
-        own = dict(_assigned(words))
-        rest = words[len(own) :]
-        rest = _stripped(rest)
-        if not rest:
-            env.update(own)
-        elif rest[0] in ("export", "declare", "typeset"):
-            env.update(_assigned([w for w in rest[1:] if not w.startswith("-")]))
-        elif rest[0] in ("cd", "pushd") and len(rest) > 1:
-            folder = rest[1] if rest[1].startswith(("/", "$")) else f"{folder}/{rest[1]}"
-        elif (inner := _inner(rest)) is not None:
-            yield from _of_text(inner, folder)
-        else:
-            yield Command(tuple(rest), {**env, **own}, folder, depth > 0 or either)
+        conditional = around.conditional or depth > 0 or "||" in part.breaker
+        here = _Around(folder, env, conditional, around.clean, around.depth + 1)
+        for _, inner in part.inserted:
+            yield from _of_text(inner, here)
+        for each in started(part.words):
+            program = each.words[0] if each.words else ""
+            if not program:
+                env |= each.env
+            elif program in ("export", "declare", "typeset", "local", "readonly"):
+                env |= _exported(each.words[1:])
+            elif program == "unset":
+                env |= dict.fromkeys(each.words[1:], "")
+            elif program in ("cd", "pushd"):
+                folder = _moved(folder, each.words[1:])
+            else:
+                yield from _commands(each, here)
+        for content in part.heredocs if _runs_input(parts, i) else ():
+            yield from _of_text(content, here)
 
 
-def _simple(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Each simple command with what stands before it: `&&`, `||`, `;`."""
-    lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars=";&|()<>\n")
-    lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
-    try:
-        tokens = list(lexer)
-    except ValueError:
-        return
-    breaker, skip, comment = "", False, False
-    words: list[str] = []
-    for token in tokens:
-        if _REDIRECTION.fullmatch(token):
-            skip = True
-            if words and words[-1].isdecimal() and len(words[-1]) == 1:
-                words.pop()
-        elif _BREAKS.fullmatch(token) and not (comment and "\n" not in token):
-            if words:
-                yield breaker, words
-            breaker, words, skip, comment = token, [], False, False
-        elif skip or comment:
-            skip = False
-        elif token.startswith("#"):
-            comment = True
-        else:
-            words.append(token)
-    if words:
-        yield breaker, words
+def _commands(each: Started, around: _Around) -> Iterator[Command]:
+    clean = around.clean or each.clean
+    env = {**({} if each.clean else around.env), **each.env}
+    if each.text is not None:
+        inner = replace(around, env=env, clean=clean, depth=around.depth + 1)
+        yield from _of_text(each.text, inner)
+    else:
+        yield Command(each.words, env, around.folder, around.conditional, clean)
 
 
-def _stripped(words: list[str]) -> list[str]:
-    at = 0
-    while at < len(words) and (words[at] in _SKIPPED or words[at] == "$"):
-        at += 1
-    return words[at:]
+def _exported(words: tuple[str, ...]) -> Mapping[str, str]:
+    names = [word for word in words if not word.startswith("-")]
+    return dict.fromkeys(names, "") if "-n" in words else dict(assigned(names))
 
 
-def _assigned(words: list[str]) -> Iterator[tuple[str, str]]:
-    for word in words:
-        match = _ASSIGNMENT.fullmatch(word)
-        if match is None:
-            return
-        yield match[1], match[2]
+def _moved(folder: str, words: tuple[str, ...]) -> str:
+    to = next((word for word in words if not word.startswith("-")), "")
+    return to if not to or to.startswith(("/", "$")) else f"{folder}/{to}"
 
 
-def _inner(words: list[str] | tuple[str, ...]) -> str | None:
-    """The text of `sh -c TEXT`."""
-    if not words or words[0].rpartition("/")[2] not in _SHELLS:
-        return None
-    for i, word in enumerate(words[1:-1], 1):
-        if re.fullmatch(r"-[a-z]*c", word):
-            return words[i + 1]
-    return None
-
-
-def _without_heredocs(text: str) -> str:
-    """The text without the lines of heredocs within it, which are data for some command, and
-    without lines of comment, which may hold single quotes."""
-    kept, until = [], ""
-    for line in text.split("\n"):
-        if until:
-            until = "" if line.strip() == until else until
-            continue
-        if line.lstrip().startswith("#"):
-            continue
-        kept.append(line)
-        if match := _INNER_HEREDOC.search(line):
-            until = match[2]
-    return "\n".join(kept)
+def _runs_input(parts: list[Simple], at: int) -> bool:
+    """Whether what a command is given to read is run: it is a shell, or hands it on to one."""
+    for i, part in enumerate(parts[at:]):
+        if i and part.breaker not in ("|", "|&"):
+            return False
+        if any(each.words and each.reads_script for each in started(part.words)):
+            return True
+    return False
 
 
 def known(text: str, values: Mapping[str, str]) -> str | None:
