@@ -7,11 +7,13 @@ found together is reported together.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self, TypeVar
 
+K = TypeVar("K")
+V = TypeVar("V")
 _UNKNOWN = re.compile(r"\b(?:LANE|NAME)\b")
 
 
@@ -65,6 +67,27 @@ class ImgbuildError(Exception):
         Exception.__init__(error, found[0].what)
         error.findings = found
         return error
+
+
+def each(keys: Iterable[K], make: Callable[[K], V]) -> dict[K, V]:
+    """What `make` makes of each key. Where it fails for some, the others are tried as well: one
+    error of the first's family holds all findings."""
+    made: dict[K, V] = {}
+    errors: list[ImgbuildError] = []
+    for key in keys:
+        try:
+            made[key] = make(key)
+        except ImgbuildError as error:
+            errors.append(error)
+    together(errors)
+    return made
+
+
+def together(errors: Sequence[ImgbuildError]) -> None:
+    """Raise many errors as one, of the first's family, with every finding once."""
+    if errors:
+        found = dict.fromkeys(finding for error in errors for finding in error.findings)
+        raise type(errors[0]).of(found)
 
 
 class UsageError(ImgbuildError):

@@ -20,11 +20,25 @@ class Shell(Protocol):
 
     @property
     def node(self) -> Node: ...
-    def script(self, text: str, *words: str, timeout_s: float) -> str:
-        """Run `sh -s` there; what it wrote. Raises: NodeFailed, ConnectionLost."""
+    def script(
+        self,
+        text: str,
+        *words: str,
+        timeout_s: float,
+        lives_on: bool = False,
+        is_alive: Callable[[], bool] | None = None,
+    ) -> str:
+        """Run `sh -s` there; what it wrote. It and what it started end when the time is over, when
+        it `is_alive` no more, or the connection is cut; with `lives_on` they go on to their end.
 
-    def stream(self, command: str) -> AbstractContextManager[Popen[bytes]]:
-        """A running shell command there, with pipes."""
+        Raises: NodeFailed, ConnectionLost.
+        """
+
+    def stream(
+        self, command: str, *, lives_on: bool = False, timeout_s: float | None = None
+    ) -> AbstractContextManager[Popen[bytes]]:
+        """A running shell command there, with pipes, which end when the time is over; `lives_on`
+        as for `script`."""
 
 
 class Connection(Shell, Protocol):

@@ -118,8 +118,9 @@ class History(Protocol):
         """What `new` has and `old` has not. Raises: SourceUnavailable."""
 
     def breaking(
-        self, old: GitPin, new: GitPin, patch: bytes, *, strip: int, paths: Sequence[str], say: Say
-    ) -> CommitInfo | None:
+        self, old: GitPin, new: GitPin, applies: Callable[[PatchIndex], bool],
+        *, paths: Sequence[str], say: Say,
+    ) -> CommitInfo | None:  # fmt: skip
         """The commit between the two, of those that touch `paths`, at which a patch applies no
         longer; the newest of them where it never did. Raises: SourceUnavailable."""
 
@@ -140,6 +141,12 @@ class PatchIndex(Protocol):
 
     def put(self, path: str, data: bytes, *, executable: bool | None = None) -> str:
         """Write a regular file (None: with the mode that it has); the tree that results."""
+
+    def drop(self, path: str) -> str:
+        """Take a file out; the tree that results."""
+
+    def held(self, path: str) -> bytes | None:
+        """The content of a file; None when there is none."""
 
 
 class Files(Protocol):
@@ -278,13 +285,14 @@ class Progress(Protocol):
     """What a pipeline tells while it runs. `stage` shows a line; `done` completes it."""
 
     def title(self, text: str) -> None: ...
-    def stage(self, name: str, *, last_s: float | None = None) -> AbstractContextManager[StageLine]:
-        """A stage begins; `last_s` is what it took the last time, seconds."""
-
+    def stage(self, name: str) -> AbstractContextManager[StageLine]: ...
     def note(self, text: str) -> None: ...
 
 
 class StageLine(Protocol):
+    def expect(self, seconds: float | None) -> None:
+        """What it took the last time that it did the same work; None: that is not known."""
+
     def say(self, text: str) -> None:
         """What it does right now."""
 

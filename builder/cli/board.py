@@ -146,7 +146,7 @@ class _LiveLine:
         right = duration(self._took or time.monotonic() - self._began)
         moved = self._meter.shown(self._total)
         middle = self._end or (f"{self._said}: {moved}" if moved else self._said)
-        room = max(20, min(self._width, 110) - len(self._name) - 6)
+        room = max(20, min(self._width - 2, 110) - len(self._name) - 6)
         left = room - len(right) - 1
         if len(middle) > left:
             middle = middle[: left - 1] + "…"

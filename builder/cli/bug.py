@@ -10,6 +10,8 @@ import traceback
 from builder import __version__
 from builder.cli import wiring
 from builder.errors import Finding, Place
+from builder.model.schema import without_secrets
+from builder.model.urls import without_userinfo
 
 _HINT = "this is a fault of imgbuild, not of your lane; {} is what to report"
 
@@ -23,7 +25,8 @@ def kept(error: BaseException) -> Finding:
     path = folder / time.strftime("%Y%m%d-%H%M%S.txt", time.gmtime())
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{head}{sys.argv}\n\n{trace}")
+        words = [without_secrets(word) for word in sys.argv]
+        path.write_text(without_userinfo(f"{head}{words}\n\n{trace}"))
     except OSError:
         return Finding("bug", what, _HINT.format("this"), detail=f"{head}{trace}")
     return Finding("bug", what, _HINT.format("the file above"), place=Place(path))

@@ -41,7 +41,9 @@ def _source(change: SourceChange) -> Iterator[str]:
     for file in change.most:
         gained = "binary" if file.added is None else f"+{file.added} -{file.deleted}"
         yield f"  {one_line(file.path)}  {gained}"
-    if change.native != "not declared":
+    if change.native == "not declared" and change.kind == "sources" and change.files:
+        yield "native part: not declared"
+    elif change.native != "not declared":
         named = ", ".join(map(one_line, change.native_files[:3]))
         yield f"native part: {change.native}" + (f" ({named})" if named else "")
     yield from map(one_line, change.notes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from builder.cli.text import one_line, table
@@ -28,12 +28,12 @@ def headline(diff: LaneDiff) -> str:
         if (names := [e.name for e in sources if e.state == word])
     ]
     same = [e.name for e in sources if e.state == "same"]
-    natives = _natives(sources)
-    if natives == "same":
-        same.append("all native parts")
+    kept, natives = _natives(sources)
+    if kept:
+        same.append(kept)
     if same:
         parts.append(f"{_joined(same)} the same")
-    if natives not in ("same", ""):
+    if natives:
         parts.append(natives)
     parts.append(_set("deps", diff.of("deps")))
     parts += [
@@ -106,16 +106,29 @@ def _side(diff: LaneDiff, which: str) -> Mapping[str, Any]:
     }
 
 
-def _natives(sources: Iterable[Entry]) -> str:
-    """ "same" for all, or words on those that changed or are not known; "" without any."""
+def _natives(sources: Sequence[Entry]) -> tuple[str, str]:
+    """Which native parts are the same, and words on those that changed or are not known: of a
+    source that differs and declares none, nobody knows what a compiler sees of it."""
     found = {e.name: fact.state for e in sources if (fact := e.fact("native"))}
     changed = [name for name, state in found.items() if state == "changed"]
     unknown = [name for name, state in found.items() if state == "unknown"]
-    if found and not changed and not unknown:
-        return "same"
+    undeclared = [e.name for e in sources if not e.fact("native") and _has_other_files(e)]
     parts = [f"native part of {', '.join(changed)} changed"] if changed else []
     parts += [f"native part of {', '.join(unknown)} not known"] if unknown else []
-    return ", ".join(parts)
+    parts += [f"native of {', '.join(undeclared)} not declared"] if undeclared else []
+    if found and not parts:
+        return "all native parts", ""
+    differing = {e.name for e in sources if e.state != "same"}
+    kept = [name for name, state in found.items() if state == "same" and name in differing]
+    return f"the native part of {', '.join(kept)}" if kept else "", ", ".join(parts)
+
+
+def _has_other_files(source: Entry) -> bool:
+    """Whether what is staged of it may differ; a source that is gone is not compiled."""
+    followed = (source.fact("content"), source.fact("result-tree"))
+    return source.state in ("moved", "changed", "added", "unknown") and not any(
+        fact is not None and fact.state == "same" for fact in followed
+    )
 
 
 def _set(title: str, entries: Sequence[Entry]) -> str:
@@ -149,7 +162,9 @@ def _rows(entry: Entry) -> Iterator[tuple[str, str, str]]:
             yield name, fact.name, what
             name = ""
     native = entry.fact("native")
-    if entry.kind == "sources" and native is not None and native.state == "same":
+    if entry.kind == "sources" and native is None and _has_other_files(entry):
+        yield name, "native", "not declared"
+    elif entry.kind == "sources" and native is not None and native.state == "same":
         yield name, "native", "the same"
 
 

@@ -26,7 +26,7 @@ def lines(findings: Iterable[Finding]) -> Iterator[str]:
 
     error[tree-mismatch]: kern: the commit holds tree 91c0…, the lock says 77ab…
       --> locks/demo.lock:14
-      hint: if the change is wanted: imgbuild lock demo --update kern
+      hint: bring back the one that imgbuild wrote: git checkout -- locks/demo.lock
     """
     every = list(findings)
     for found in every[:_SHOWN]:

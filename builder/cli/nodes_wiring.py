@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict, cast
 
 from builder.cli import wiring
 from builder.errors import UsageError
-from builder.model.nodes import Compress, Node, rate
+from builder.model.nodes import RATES, Compress, Node, rate
 from builder.steps import nodes
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ def choose(found: nodes.Known, asked: str | None) -> tuple[Node, ...]:
 
 def limit(found: nodes.Known, asked: str | None) -> float | None:
     """Bytes a second. Raises: UsageError."""
-    text = asked or found.defaults.limit_rate
+    text = asked if asked is not None else found.defaults.limit_rate
     if text is None:
         return None
-    if not (read := rate(text)):
-        raise UsageError(f"{text!r} is no rate", hint='such as "50 MB" or "400 Mbit" (a second)')
+    if (read := rate(text)) is None:
+        raise UsageError(f"{text!r} cannot be kept as a limit", hint=RATES)
     return read
 
 
@@ -50,13 +50,15 @@ def options(
 ) -> Options:
     """How to push as nodes.toml says, unless it is asked otherwise. Raises: UsageError."""
     from builder.pipeline.push_bring import BATCH, Options
+    from builder.tools.receiver import STALL_S
 
     return Options(
         compress=cast("Compress", compress or found.defaults.compress),
         limit=limit(found, limit_rate),
         hooks=found.hooks,
-        # Tests make it small.
+        # Tests make them small.
         batch=int(os.environ.get("IMGBUILD_PUSH_BATCH") or BATCH),
+        stall_s=float(os.environ.get("IMGBUILD_PUSH_STALL") or STALL_S),
     )
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _NAME = 10  # columns of a stage's name
+_TYPED = 2  # columns that stay free for the ^C that a terminal shows: a line that wraps stays
 _QUIET_S = 0.05  # a shorter stage shows no time
 
 
@@ -41,9 +42,9 @@ class PlainProgress:
         self._print(f"  note: {text}")
 
     @contextmanager
-    def stage(self, name: str, *, last_s: float | None = None) -> Iterator[StageLine]:
+    def stage(self, name: str) -> Iterator[StageLine]:
         began = time.monotonic()
-        line = _PlainLine(self, name, last_s)
+        line = _PlainLine(self, name)
         try:
             yield line
         except BaseException as error:
@@ -61,18 +62,20 @@ class PlainProgress:
 class _PlainLine:
     """Says something at most once a change of its first word: a stage of the Dockerfile."""
 
-    def __init__(self, owner: PlainProgress, name: str, last_s: float | None) -> None:
-        self._owner, self._name, self._last = owner, name, last_s
-        self._topic = ""
+    def __init__(self, owner: PlainProgress, name: str) -> None:
+        self._owner, self._name = owner, name
+        self._topic, self._last = "", ""
         self.text, self.good = "", True
+
+    def expect(self, seconds: float | None) -> None:
+        self._last = f"  ({self._name} took {duration(seconds)} last time)" if seconds else ""
 
     def say(self, text: str) -> None:
         topic = text.split(" ", 1)[0]
         if topic != self._topic:
             self._topic = topic
-            last = f"  ({self._name} took {duration(self._last)} last time)" if self._last else ""
-            self._last = None
-            self._owner._print(f"  .. {self._name:{_NAME}} {one_line(text)}{last}")
+            self._owner._print(f"  .. {self._name:{_NAME}} {one_line(text)}{self._last}")
+            self._last = ""
 
     def done(self, text: str, *, good: bool = True) -> None:
         self.text, self.good = text, good
@@ -98,10 +101,10 @@ class LiveProgress:
         self._console.print(Text(f"  {clean(text)}"), soft_wrap=True)
 
     @contextmanager
-    def stage(self, name: str, *, last_s: float | None = None) -> Iterator[StageLine]:
+    def stage(self, name: str) -> Iterator[StageLine]:
         from rich.live import Live
 
-        line = _LiveLine(name, last_s, self._console.width)
+        line = _LiveLine(name, self._console.width)
         with Live(line, console=self._console, refresh_per_second=8, transient=True) as live:
             line.live = live
             try:
@@ -118,14 +121,18 @@ class _LiveLine:
 
     live: Live
 
-    def __init__(self, name: str, last_s: float | None, width: int) -> None:
+    def __init__(self, name: str, width: int) -> None:
         from rich.spinner import Spinner
 
-        self._name, self._last, self._width = name, last_s, width
+        self._name, self._width = name, width
+        self._last: float | None = None
         self._spinner = Spinner("dots")
         self._began = time.monotonic()
         self._now = ""
         self._done, self.good = "", True
+
+    def expect(self, seconds: float | None) -> None:
+        self._last = seconds
 
     def say(self, text: str) -> None:
         self._now = one_line(text)
@@ -153,13 +160,12 @@ class _LiveLine:
     def _row(self, glyph: Text, middle: str, right: str) -> Text:
         from rich.text import Text
 
-        room = max(20, min(self._width, 100) - _NAME - 6)
-        left = room - len(right) - 1 if right else room
-        if len(middle) > left:
-            middle = middle[: left - 1] + "…"
-        return Text.assemble(
-            "  ", glyph, " ", f"{self._name:{_NAME}} ", middle.ljust(left), " ", (right, "dim")
-        )
+        name = f"{self._name:{_NAME}}"
+        room = max(8, min(self._width - _TYPED, 100) - len(name) - 6)
+        right = right if len(right) < room - 8 else ""
+        said = Text(middle)
+        said.truncate(room - len(right) - 1, overflow="ellipsis", pad=True)
+        return Text.assemble("  ", glyph, " ", f"{name} ", said, " ", (right, "dim"))
 
 
 def _shown(took: float) -> str:

@@ -17,13 +17,12 @@ from builder.model.distribution import Receipt
 def report(receipt: Receipt) -> Mapping[str, Any]:
     """As JSON."""
     nodes = [findings.outcome_json(one) for one in receipt.nodes]
-    return {"ok": not code(receipt), **asdict(receipt), "nodes": nodes}
+    found = [findings.finding_json(one) for one in receipt.findings]
+    return {"ok": not code(receipt), **asdict(receipt), "nodes": nodes, "findings": found}
 
 
 def code(receipt: Receipt) -> int:
-    """The exit code: whether a node failed."""
-    is_failed = any(one.state == "failed" for one in receipt.nodes)
-    return DistributionError.exit_code if is_failed else 0
+    return DistributionError.exit_code if receipt.is_failed else 0
 
 
 def _lines(receipt: Receipt) -> Iterator[str]:
@@ -54,5 +53,5 @@ def show(receipt: Receipt) -> None:
     for line in _lines(receipt):
         click.echo(clean(line))
     found = dict.fromkeys(one.finding for one in receipt.nodes if one.finding is not None)
-    for line in findings.lines(list(found)):
+    for line in findings.lines([*found, *receipt.findings]):
         click.echo(line, err=True)

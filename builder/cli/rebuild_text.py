@@ -59,7 +59,7 @@ def stages(runs: tuple[StageRun, ...], seconds: Mapping[str, float]) -> Iterator
     """A line for each stage of the Dockerfile: from which line it runs, and why."""
     rows = []
     for run in runs:
-        took = seconds.get("" if run.title.startswith("stage-") else run.title)
+        took = seconds.get(run.name)
         last = f"last time {duration(took)}" if took is not None and run.runs else ""
         rows.append((run.title, _from(run), _why(run), last))
     yield from table([("Dockerfile stage", "", "because of", ""), *rows], indent="  ")
@@ -79,7 +79,7 @@ def rebuild_json(found: Rebuild | None, seconds: Mapping[str, float]) -> Mapping
                 "line": run.line,
                 "runs": run.runs,
                 "needed": run.needed,
-                "last-seconds": seconds.get("" if run.title.startswith("stage-") else run.title),
+                "last-seconds": seconds.get(run.name),
                 "reasons": [
                     {"line": r.line, "instruction": r.why, "cause": r.cause} for r in run.reasons
                 ],

@@ -11,9 +11,10 @@ from builder.model.urls import without_userinfo
 
 _UNSAFE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    r"\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+    r"\ud800-\udfff\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
 )
-"""C0 but tab and newline, C1, what turns the direction of text, and what is not seen at all."""
+"""C0 but tab and newline, C1, what turns the direction of text, what is not seen at all, and
+what is no text (a file's name that is not UTF-8): XML takes none of it."""
 
 
 def clean(text: str) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
+from builder.cli.findings import where
 from builder.cli.text import clean, one_line
-from builder.errors import Finding
+from builder.errors import Finding, Place
 from builder.model.counts import plural
 from builder.model.values import Verdict
 from builder.tools.project import replace_file
@@ -26,6 +27,8 @@ def table(verdicts: Sequence[Verdict]) -> Iterator[str]:
         shown = text if len(text) <= about else f"{text[: about - 1]}…"
         yield f"{word} {name:{gate}}  {shown:{about}}  {one_line(verdict.seen)}"
         if not verdict.passed:
+            if verdict.file:
+                yield f"       --> {where(Place(Path(verdict.file), verdict.line))}"
             yield from (f"       | {clean(line)}" for line in verdict.detail.splitlines())
             if verdict.hint:
                 yield f"       hint: {clean(verdict.hint)}"

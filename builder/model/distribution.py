@@ -58,6 +58,7 @@ class SourceImage:
     architecture: str
     created: str
     size: int  # bytes, all layers
+    digest: str = ""  # of what runs of it, see model/proven
 
     @property
     def chains(self) -> tuple[str, ...]:
@@ -161,6 +162,12 @@ class Receipt:
     via: str = ""  # where in which registry it was put: host/repository@digest
     uploaded: int = 0  # bytes that the registry lacked
     ahead: Mapping[str, int] = field(default_factory=dict)  # by node: bytes sent before its gates
+    findings: tuple[Finding, ...] = ()  # what failed when the nodes were served
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether a node failed, or what came after."""
+        return bool(self.findings) or any(one.state == "failed" for one in self.nodes)
 
 
 def chain_ids(diff_ids: tuple[str, ...]) -> tuple[str, ...]:

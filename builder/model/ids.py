@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -25,6 +26,11 @@ _IMAGE_REF = re.compile(
     r"(?!sha256:)[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]+)?(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*"
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
 )
+_COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_IMAGE = re.compile(  # github.com/distribution/reference, and a digest alone
+    rf"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]+)?/|\[[0-9A-Fa-f:]+\](?::[0-9]+)?/)?{_COMPONENT}"
+    rf"(?:/{_COMPONENT})*(?::{_TAG.pattern})?(?:@sha256:[0-9a-f]{{64}})?"
+)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 NAME_RULE = (
     "a name of a-z, 0-9, '.', '_', '-', at most 64 characters, the first and the last a letter or "
@@ -37,6 +43,11 @@ _SCP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^-].*
 def is_name(text: str) -> bool:
     """The name of a lane, a source or a set: no path, and no pattern."""
     return _NAME.fullmatch(text) is not None
+
+
+def is_image(text: str) -> bool:
+    """What an engine takes as the name or id of an image."""
+    return _IMAGE.fullmatch(text) is not None
 
 
 def is_relative_path(text: str) -> bool:
@@ -93,11 +104,22 @@ def shown_url(url: str) -> str:
     return plain if len(plain) <= 200 else f"{plain[:199]}…"
 
 
-def _full(pattern: re.Pattern[str], says: str) -> Check:
-    return Check(lambda text: pattern.fullmatch(text) is not None, says)
+def _full(pattern: re.Pattern[str], says: str, cure: Callable[[str], str] = lambda _: "") -> Check:
+    return Check(lambda text: pattern.fullmatch(text) is not None, says, cure)
 
 
-ObjectId = Annotated[str, _full(_OBJECT, "a full object id, 40 or 64 lower-case hex digits")]
+def _whole_id(text: str) -> str:
+    if not re.fullmatch(r"[0-9A-Fa-f]{4,63}", text):
+        return ""
+    return (
+        f"git rev-parse {text.lower()} prints it, in a clone of that repository; or name a branch "
+        'or tag instead (track = { branch = "…" }), and imgbuild lock LANE finds its commit'
+    )
+
+
+ObjectId = Annotated[
+    str, _full(_OBJECT, "a full object id, 40 or 64 lower-case hex digits", _whole_id)
+]
 Sha256 = Annotated[str, _full(_SHA256, "sha256: and 64 lower-case hex digits")]
 Name = Annotated[str, _full(_NAME, NAME_RULE)]
 Repository = Annotated[str, _full(_REPOSITORY, "an image name in lower case, without a tag")]

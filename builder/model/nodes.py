@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -24,14 +24,24 @@ def is_destination(text: str) -> bool:
     return _DESTINATION.fullmatch(text) is not None
 
 
+def is_command(words: Sequence[str]) -> bool:
+    """Whether it can be started: a program, and no word that none can be given."""
+    return bool(words and words[0].strip()) and not any("\0" in word for word in words)
+
+
 def rate(text: str) -> float | None:
-    """Bytes a second of `100 MB` or `400 Mbit`; None when it is no rate."""
+    """Bytes a second of `100 MB` or `400 Mbit`; None when it cannot be kept."""
     match = _RATE.fullmatch(text.strip())
-    return float(match[1]) * _UNITS[match[2]] if match else None
+    found = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    return found if 1e3 <= found <= 1e12 else None
 
 
 Destination = Annotated[str, Check(is_destination, "a host, user@host or ssh://user@host:port")]
-Rate = Annotated[str, Check(lambda t: bool(rate(t)), 'a rate such as "100 MB" or "400 Mbit"')]
+RATES = 'a rate such as "50 MB" or "400 Mbit" (a second), from "1 kB" to "1000 GB"'
+Rate = Annotated[str, Check(lambda text: rate(text) is not None, RATES)]
+Command = Annotated[
+    tuple[str, ...], Check(is_command, 'a program and its words, such as ["systemctl", "stop"]')
+]
 Compress = Literal["auto", "zstd", "none"]
 
 
@@ -56,12 +66,12 @@ class Defaults:
 class Hooks:
     """Commands as lists of words; a failure stops what follows."""
 
-    before_build: tuple[tuple[str, ...], ...] = ()  # on this host, when something is to be built
-    after_build: tuple[tuple[str, ...], ...] = ()  # on this host, also when the build failed
-    before_push: tuple[tuple[str, ...], ...] = ()  # on this host
-    after_push: tuple[tuple[str, ...], ...] = ()  # on this host, when all nodes were served
-    before_node: tuple[tuple[str, ...], ...] = ()  # on each node, before anything moves there
-    after_node: tuple[tuple[str, ...], ...] = ()  # on each node, after its tags moved
+    before_build: tuple[Command, ...] = ()  # on this host, when something is to be built
+    after_build: tuple[Command, ...] = ()  # on this host, also when the build failed
+    before_push: tuple[Command, ...] = ()  # on this host
+    after_push: tuple[Command, ...] = ()  # on this host, also when the push failed
+    before_node: tuple[Command, ...] = ()  # on each node, before anything moves there
+    after_node: tuple[Command, ...] = ()  # on each node, also when it failed
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from builder.model.urls import without_userinfo
 
 T = TypeVar("T")
 KeyPath = tuple[str | int, ...]
+_LOGIN = re.compile(r"(?<![^\s'\",])[^\s/:@'\",]+:(?!//)[^\s'\"]*@(?!sha\d+:)")  # user:secret@host
 _QUERY = re.compile(r"([/:][^?#\s]*[?#])[^'\"\s]+")
 RawTable = Mapping[str, object]
 
@@ -33,6 +34,7 @@ class Check:
 
     holds: Callable[[str], bool]
     says: str  # what the value must be: "40 or 64 lower-case hex digits"
+    cure: Callable[[str], str] = lambda _: ""  # what to type next, for this value
 
 
 @dataclass(slots=True)
@@ -109,7 +111,8 @@ class Reader:
         if len(self.findings) == before:
             for check in args[1:]:
                 if isinstance(check, Check) and not check.holds(typing.cast("str", value)):
-                    self.report(at, f"must be {check.says}, not {quoted(value)}")
+                    cure = check.cure(typing.cast("str", value))
+                    self.report(at, f"must be {check.says}, not {quoted(value)}", cure)
         return value
 
     def _union(self, options: list[Any], raw: object, at: KeyPath) -> object:
@@ -238,8 +241,8 @@ def _named(raw: object) -> str:
 
 
 def without_secrets(url: str) -> str:
-    """Text around a URL without what may be a secret in it: userinfo, query, fragment."""
-    return _QUERY.sub(r"\1…", without_userinfo(url))
+    """Text around a URL or login without what may be a secret in it: userinfo, query, fragment."""
+    return _QUERY.sub(r"\1…", _LOGIN.sub("…@", without_userinfo(url)))
 
 
 def quoted(value: object) -> str:

@@ -148,6 +148,7 @@ class BuildRequest:
     platform: str
     log: Path  # the whole log is written here
     no_cache: bool = False
+    dockerfile: Path | None = None  # whose lines the context's Dockerfile begins with
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +156,10 @@ class ScriptResult:
     returncode: int
     stdout: bytes
     stderr: bytes
+
+
+UNNAMED = "image"
+"""What the last stage of a Dockerfile is called where it has no name of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +198,7 @@ class ImageInfo:
     command: tuple[str, ...] = ()
     user: str = ""  # as USER has it: a name or number, maybe with a group; "" is root
     workdir: str = ""
+    more: Mapping[str, str] = field(default_factory=dict)  # what else is set: HEALTHCHECK, VOLUME
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +210,8 @@ class ImageFile:
     mode: int  # permission bits
     size: int = 0  # bytes
     target: str = ""  # of a link: as it stands there; of a hardlink: a path streamed before
+    owner: tuple[int, int] = (0, 0)  # uid and gid
+    xattrs: tuple[tuple[str, str], ...] = ()  # sorted; capabilities are one
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +224,8 @@ class Verdict:
     seen: str  # one line
     hint: str = ""  # what to do, when it did not pass
     detail: str = ""  # output of the probe
+    file: str = ""  # where the gate is declared, when it did not pass
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

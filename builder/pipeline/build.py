@@ -20,7 +20,7 @@ from builder.pipeline.stage import stage_patched
 from builder.pipeline.timeline import Timeline
 from builder.ports import ContextStore, Engine, Files, GitStore, Progress, Project, Records
 from builder.steps import candidate, gate_facts, gates, identity, labels, preflight
-from builder.steps.lanes import read_lane, read_lock
+from builder.steps.lanes import image_folder, read_lane, read_lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,7 @@ def build(
             with timeline.stage("build") as line:
                 built = candidate.build(
                     lane, lock, staged.context, staged.supplies, run,
+                    dockerfile=project.root / image_folder(lane) / "Dockerfile",
                     platform=platform, no_cache=options.no_cache, engine=engine, say=line.say,
                 )  # fmt: skip
                 recording.steps = built.steps

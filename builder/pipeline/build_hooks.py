@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from builder.errors import ImgbuildError
 from builder.model.lane import Lane
 from builder.model.nodes import Hooks
 from builder.pipeline.timeline import Timeline
@@ -18,18 +17,14 @@ def hooked(hooks: Hooks, lane: Lane, build_id: str, timeline: Timeline) -> Itera
     """before-build, the block, after-build; that one also when what came before it fails or is
     interrupted, since it puts right what the first one changed. Raises: BuildHookFailed."""
     about = tool.variables(lane.name, build_id, references(lane, build_id)[0])
-    try:
+
+    def after(result: str) -> None:
+        _run("after-build", hooks.after_build, tool.told(about, result), timeline)
+
+    with tool.righted(after):
         _run("before-build", hooks.before_build, about, timeline)
         yield
-    except BaseException as error:
-        try:
-            failed = {**about, "IMGBUILD_RESULT": "failed"}
-            _run("after-build", hooks.after_build, failed, timeline)
-        except ImgbuildError as also:
-            if isinstance(error, ImgbuildError):
-                error.findings = (*error.findings, *also.findings)
-        raise
-    _run("after-build", hooks.after_build, {**about, "IMGBUILD_RESULT": "ok"}, timeline)
+    after("ok")
 
 
 def _run(

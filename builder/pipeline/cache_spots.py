@@ -47,7 +47,7 @@ def placed(spot: Spot, unit: Unit, copy: Callable[[str], int], line: NodeLine) -
         found = listed(spot.shell, incoming, names, name)
         caches.check_whole(name, unit.manifest, found, "nothing was put in place; run it again")
         words = (spot.folder, token, *names, scripts.KEY_FILE)
-        spot.shell.script(scripts.SWAP, *words, timeout_s=_READ_S)
+        spot.shell.script(scripts.SWAP, *words, timeout_s=_READ_S, lives_on=True)
     return sent
 
 
@@ -56,7 +56,7 @@ def _held(spot: Spot) -> Iterator[str]:
     """The token of a new folder to copy into, which is ours alone until the block is left."""
     token, name = secrets.token_hex(4), spot.shell.node.name
     command = shlex.join(["sh", "-c", scripts.HOLD, "sh", spot.root, spot.key, token])
-    with spot.shell.stream(command) as running:
+    with spot.shell.stream(command, lives_on=True) as running:
         assert running.stdin is not None
         assert running.stdout is not None
         assert running.stderr is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from builder.errors import Finding, ImgbuildError, LaneError
@@ -26,6 +27,7 @@ from builder.steps.lanes import (
 )
 from builder.steps.preflight.base_packages import of_bases
 from builder.steps.sources import not_here, pins
+from builder.tools.deb_control import control
 
 _NO_ENGINE = "the engine: its version, platform and free disk"
 
@@ -131,21 +133,38 @@ def before(
             store=store, last_change=_last_change(read, lock, project, store),
         )  # fmt: skip
     folder = image_folder(lane)
+    contexts = preflight.Contexts()
     try:
         image.folder_digest(folder, project=project)
+        if lock is not None:
+            own = [path for path, _ in project.files(folder) or ()]
+            contexts = preflight.contexts(lane, lock, platform, own)
     except LaneError as error:
         report.check(LaneError, *error.findings)
     data = project.read(f"{folder}/Dockerfile")
     if data is None:
         return
+    cuda, plain = _device_code(read, patched, store)
     preflight.dockerfile(
         report, lane, read.declared, data, project.root / folder / "Dockerfile",
         args=_args(report, read, lock, platform),
-        cuda=_device_code(read, patched, store),
+        cuda=cuda, plain=plain,
         bases=of_bases(lane, lock, platform, project=project, files=files, engine=engine)
         if lock else {},
-        platform=platform,
+        platform=platform, lock=lock, contexts=contexts,
+        control=partial(_control, lock, platform, files),
     )  # fmt: skip
+
+
+def _control(lock: Lock | None, platform: str, files: Files, name: str) -> Mapping[str, str] | None:
+    """The control fields of a locked deb, by its file name."""
+    every = (
+        [d.platforms[platform] for d in lock.debs.values() if platform in d.platforms]
+        if lock
+        else []
+    )
+    found = next((deb for deb in every if deb.filename == name), None)
+    return control(found.sha256, files) if found else None
 
 
 def _last_change(
@@ -183,12 +202,14 @@ def _args(
 
 def _device_code(
     read: ReadLane, patched: Mapping[str, PatchedSource] | None, store: GitStore
-) -> frozenset[str]:
-    if patched is None:
-        return frozenset(n for n, source in read.lane.sources.items() if source.native)
-    paths = {n: [e.path for e in store.entries(p.source.tree)] for n, p in patched.items()}
-    absent = {n for n, source in read.lane.sources.items() if source.native} - patched.keys()
-    return preflight.device_code(paths, read.lane) | absent
+) -> tuple[frozenset[str], preflight.Plain]:
+    trees = {
+        name: ([e.path for e in store.entries(tree)], partial(store.blob, tree))
+        for name, tree in ((n, p.source.tree) for n, p in (patched or {}).items())
+    }
+    cuda, plain = preflight.device_code(trees, read.lane)
+    absent = {n for n, source in read.lane.sources.items() if source.native} - trees.keys()
+    return cuda | absent, plain
 
 
 def _engine(engine: Engine, platform: str) -> tuple[EngineInfo | None, str]:

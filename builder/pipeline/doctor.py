@@ -55,6 +55,8 @@ OPTIONAL = (
             without="layers go uncompressed"),
     Program("apt-get", "lock, fetch and build of lanes with [debs]",
             "run imgbuild on Debian or Ubuntu"),
+    Program("dpkg-deb", "check and build of lanes with [debs]", "apt-get install dpkg",
+            without="what debs depend on is not checked"),
     Program("pip", "lock, fetch and build of lanes with [python]",
             f"{sys.executable} -m ensurepip, or: uv pip install pip",
             (sys.executable, "-m", "pip", "--version")),

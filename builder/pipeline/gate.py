@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from builder.errors import LaneError, UsageError
-from builder.model.counts import plural
 from builder.model.label_names import LANE
 from builder.model.values import ImageInfo, Verdict
 from builder.pipeline.inspect import find
@@ -39,7 +38,7 @@ def gate(
             hint=f"say whose gates to run: imgbuild gate {reference} --lane LANE",
         )
     read = read_lane(name, project=project)
-    progress.title(f"{reference} · {plural(len(read.gates), 'gate')} of {name}")
+    progress.title(f"{reference} · gates of {name}")  # one may give several verdicts
     with Timeline(progress).stage("gates") as line:
         facts = _facts(read, image, store, files, records, engine)
         verdicts = gates.examine(read.gates, image.id, engine=engine, facts=facts)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 from builder.errors import ImgbuildError, UsageError
+from builder.model.label_names import BUILD_ID
 from builder.model.lane import Lane
 from builder.model.values import ImageInfo
 from builder.ports import Engine, Project
 from builder.steps.lanes import named, names, read_lane
+
+_INPUTS = "opt/imgbuild/inputs.json"
 
 
 def find(reference: str, *, engine: Engine, project: Project | None = None) -> ImageInfo:
@@ -40,3 +47,25 @@ def _lanes(project: Project) -> Mapping[str, Lane]:
         with suppress(ImgbuildError):
             found[name] = read_lane(name, project=project).lane
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class MadeOf:
+    """What an image was made of, as the inputs in it say; all of it in the order of the lock."""
+
+    sources: Mapping[str, Mapping[str, Any]]  # the entries of the lock
+    deps: Mapping[str, Mapping[str, Any]]
+
+
+def made_of(image: ImageInfo, *, engine: Engine) -> MadeOf | None:
+    """What stands in the inputs that a build left in the image; None where there are none, or
+    where they are not those of the build that its labels name."""
+    if BUILD_ID not in image.labels:
+        return None
+    with engine.read_tree(image.id, [_INPUTS]) as entries:
+        found = (reader.read() for file, reader in entries if file.path == _INPUTS and reader)
+        data = next(found, b"")
+    if hashlib.sha256(data).hexdigest() != image.labels.get(BUILD_ID):
+        return None
+    lock = json.loads(data)["lock"]
+    return MadeOf(lock.get("sources", {}), lock.get("deps", {}))

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
-from builder.errors import Finding, LaneError, Place, UsageError
+from builder.errors import Finding, Place, UsageError, each
 from builder.index_ports import PackageIndex, Registry
 from builder.model.counts import plural
 from builder.model.lane import Dep, Lane, Source
 from builder.model.lock import Lock, LockedDep, LockedImage, LockedPackage, LockedSource
-from builder.model.schema import dotted, plain
+from builder.model.schema import plain
 from builder.model.values import GitPin
 from builder.pipeline.depset import lock_deps
 from builder.pipeline.following import follow
 from builder.ports import Files, GitStore, Progress, Project, Say, StageLine
 from builder.steps import bases, delta, identity, resolve, unresolved
-from builder.steps.changes import Changes, collect
+from builder.steps.changes import Changes, collect, differing
+from builder.steps.hints import at_tips
 from builder.steps.image import folder_digest
 from builder.steps.lanes import LockMissing, image_folder, read_lane, read_lock
+from builder.steps.patches import read_sets
 from builder.steps.placed import placed
 from builder.tools.toml import lock_text, with_commit
 
@@ -57,44 +60,42 @@ def lock(
     lock stay as they were.
     """
     lane = read_lane(name, project=project).lane
-    if obstacles := [*unresolved.obstacles(lane, project=project)]:
-        raise LaneError.of(obstacles)
+    unresolved.obstacles(lane, project=project)
     moving = _moving(lane, update)
-    progress.title(f"{lane.name} · {_counted(lane)}")
+    progress.title(f"{lane.name} · {_counted(lane, project)}")
     old = _older(lane)
     platforms = [host if p == "host" else p for p in lane.platforms]
 
     tables: Mapping[str, Mapping[str, Source | Dep]]
     tables = {"sources": lane.sources, "deps": lane.own_deps}
     with progress.stage("resolve") as line:
-        pins = {
-            kind: {
-                key: resolve.pin(
-                    key, wanted, getattr(old, kind).get(key) if old else None,
-                    update=key in moving, store=store, root=project.root,
-                    place=Place(lane.path, key=(kind, key)),
-                )
-                for key, wanted in sorted(entries.items())
-            }
-            for kind, entries in tables.items()
-        }  # fmt: skip
+        every = [(kind, key) for kind, entries in tables.items() for key in sorted(entries)]
+        pinned = each(
+            every,
+            lambda at: resolve.pin(
+                at[1], tables[at[0]][at[1]], getattr(old, at[0]).get(at[1]) if old else None,
+                update=at[1] in moving, store=store, root=project.root,
+                place=Place(lane.path, key=at),
+            ),
+        )  # fmt: skip
+        pins = {kind: {k: pinned[kind, k] for k in sorted(tables[kind])} for kind in tables}
         lane = _moved(lane, pins, moving)
         followed = follow(lane, old, pins, moving, store=store, say=line.say)
         line.done(plural(sum(map(len, pins.values())), "commit"))
     with progress.stage("fetch") as line:
         fetched = store.fetch([p for k in pins.values() for p in k.values()], say=line.say)
         line.done(fetch_summary(fetched))
-    with progress.stage("sources") as line:
-        sources = {
-            key: resolve.source(
-                pinned, lane.sources[key], lane=lane.path,
+    with progress.stage("sources") as line, at_tips(moving):
+        sources = each(
+            pins["sources"],
+            lambda key: resolve.source(
+                pins["sources"][key], lane.sources[key], lane=lane.path,
                 old=_kept(lane.sources[key], old, key, moving),
                 former=old.sources.get(key) if old else None,
                 reachable_from=followed.refs["sources", key],
                 project=project, store=store, files=files, say=line.say,
-            )
-            for key, pinned in pins["sources"].items()
-        }  # fmt: skip
+            ),
+        )  # fmt: skip
         deps = lock_deps(
             lane, old, sources, pins["deps"], followed.refs, moving,
             project=project, store=store, files=files, say=line.say,
@@ -104,16 +105,22 @@ def lock(
         archive = resolve.deps_archive(deps, store=store, files=files)
         line.done(_sources_summary(sources))
     with progress.stage("packages") as line:
-        base = {
-            key: bases.resolve_base(
-                key, wanted, old.base.get(key) if old else None, platforms, lane,
-                update=key in moving, project=project, files=files, registry=registry,
-            )
-            for key, wanted in sorted(lane.base.items())
-        }  # fmt: skip
         ask = (lane, old, moving, platforms)
-        python = _packages("python", *ask, lambda: wheels(lane.build.python), files, line.say)
-        packages = _packages("debs", *ask, debs, files, line.say)
+        index = {"python": lambda: wheels(lane.build.python), "debs": debs}
+        made: Mapping[str, Callable[[], Mapping[str, Any]]] = {
+            "base": lambda: each(
+                sorted(lane.base),
+                lambda key: bases.resolve_base(
+                    key, lane.base[key], old.base.get(key) if old else None, platforms, lane,
+                    update=key in moving, project=project, files=files, registry=registry,
+                ),
+            ),
+            **{
+                kind: partial(_packages, kind, *ask, asked, files, line.say)
+                for kind, asked in index.items()
+            },
+        }  # fmt: skip
+        base, python, packages = each(made, lambda kind: made[kind]()).values()
         said = ((base, "base"), (python, "wheel"), (packages, "deb"))
         line.done(", ".join(plural(len(table), word) for table, word in said if table))
     with progress.stage("write") as line:
@@ -235,7 +242,7 @@ def _edited(
 def _write(
     lane: Lane, old: Lock | None, new: Lock, project: Project, files: Files, line: StageLine
 ) -> LockReport:
-    differs = tuple(_changes(plain(old) if old else {}, plain(new)))
+    differs = tuple(differing(plain(old) if old else {}, plain(new)))
     text = lock_text(new, lane.name).encode()
     path = f"locks/{lane.name}.lock"
     written = project.read(path) != text
@@ -266,25 +273,13 @@ def _write_commits(lane: Lane, project: Project) -> None:
         project.write(path, text.encode())
 
 
-def _changes(old: Any, new: Any, at: tuple[str | int, ...] = ()) -> list[tuple[str, Any, Any]]:
-    """Differing values; a table that is new or gone is one change, from the second level on."""
-    if len(at) < 2 and not isinstance(new, int):
-        old, new = ({} if value is None else value for value in (old, new))
-    if isinstance(old, dict) and isinstance(new, dict):
-        return [
-            change
-            for key in sorted(old.keys() | new.keys())
-            for change in _changes(old.get(key), new.get(key), (*at, key))
-        ]
-    return [] if old == new else [(dotted(at), old, new)]
-
-
-def _counted(lane: Lane) -> str:
-    return ", ".join(
-        plural(len(table), word)
-        for table, word in ((lane.sources, "source"), (lane.deps, "dep"), (lane.python, "wheel"))
-        if table
-    )
+def _counted(lane: Lane, project: Project) -> str:
+    found = [p for s in lane.sources.values() for p in read_sets(s.patches, project=project)]
+    counts = (
+        (lane.sources, "source"), (lane.deps, "dep"), (found, "patch"), (lane.python, "wheel"),
+        (lane.debs, "deb"),
+    )  # fmt: skip
+    return ", ".join(plural(len(table), word) for table, word in counts if table)
 
 
 def _sources_summary(sources: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from builder.errors import Finding, SourceError
 from builder.model.counts import plural
@@ -13,6 +14,7 @@ from builder.pipeline.patch_subject import Subject, subjects
 from builder.pipeline.timeline import Timeline
 from builder.ports import Files, GitStore, Progress, Project, Say
 from builder.steps import patches
+from builder.steps.hints import at_tip
 from builder.steps.patches import FailedPatch
 
 
@@ -56,7 +58,7 @@ def check(
                 lane, source, update=update, project=project, store=store, files=files,
                 say=line.say,
             )
-            for one in _checked(subject, store, line.say)
+            for one in _checked(subject, store, line.say, update=update)
         ]  # fmt: skip
         bad = sum(one.finding is not None for one in found)
         untried = sum(one.state is None for one in found) - bad
@@ -66,7 +68,7 @@ def check(
     return tuple(found)
 
 
-def _checked(subject: Subject, store: GitStore, say: Say) -> list[CheckedPatch]:
+def _checked(subject: Subject, store: GitStore, say: Say, *, update: bool) -> list[CheckedPatch]:
     done, failed = patches.examine(subject.tree, subject.patches, store=store)
     states = {result.patch.path: result.state for result in done.patches}
     failures = {one.patch.path: one for one in failed}
@@ -77,7 +79,7 @@ def _checked(subject: Subject, store: GitStore, say: Say) -> list[CheckedPatch]:
         found.append(
             CheckedPatch(
                 subject.name, patch, states.get(patch.path), locked.get(patch.path),
-                failure.finding if failure else None,
+                at_tip(failure.finding, {subject.name} if update else ()) if failure else None,
                 _culprit(subject, failure, store, say) if failure else None,
             )
         )  # fmt: skip
@@ -88,11 +90,11 @@ def _culprit(
     subject: Subject, failure: FailedPatch, store: GitStore, say: Say
 ) -> CommitInfo | None:
     """The upstream commit since the lock; None when no history tells."""
-    if subject.old_pin is None or failure.patch.edits:
+    if subject.old_pin is None:
         return None
     with suppress(SourceError):
         return store.history(subject.pinned.urls).breaking(
-            subject.old_pin, subject.pinned, failure.patch.data, strip=failure.patch.strip,
+            subject.old_pin, subject.pinned, partial(patches.applies, failure.patch),
             paths=sorted(patches.files_of(failure.patch)), say=say,
         )  # fmt: skip
     return None

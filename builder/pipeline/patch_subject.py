@@ -77,13 +77,17 @@ def subjects(
         yield Subject(lane, name, wanted, found, pinned, tree, old)
 
 
-def former_tree(subject: Subject, *, store: GitStore, say: Say) -> SourceTree | None:
-    """The tree that the patches were locked on, fetched again; None when it cannot be had."""
+def former_tree(subject: Subject, *, store: GitStore, say: Say) -> tuple[SourceTree | None, str]:
+    """The tree that the patches were locked on, fetched again; or why there is none."""
     old, pin = subject.old, subject.old_pin
-    if old is None or pin is None:
-        return None
+    if old is None:
+        return None, f"{subject.name} was never locked, so what the patch was made on is not known"
+    if pin is None:
+        return None, f"{subject.name} stands where it was locked: no commit in between to merge"
     if not store.holds(old.composed_tree):
         with suppress(ImgbuildError):
             store.fetch([pin], say=say)
     is_here = store.holds(old.composed_tree)
-    return SourceTree(subject.name, old.composed_tree) if is_here else None
+    if not is_here:
+        return None, f"the commit {old.commit:.12} that it was locked on cannot be had any more"
+    return SourceTree(subject.name, old.composed_tree), ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from builder.errors import Finding, ImgbuildError, Place
+from builder.errors import ImgbuildError, Place, together
 from builder.model.counts import plural
 from builder.model.lane import Lane
 from builder.model.lock import Lock
@@ -115,7 +115,7 @@ def _verify(
         else:
             if kind == "sources":
                 proven[name] = done
-    _raise(errors)
+    together(errors)
     return proven
 
 
@@ -144,7 +144,7 @@ def _compose(
             )  # fmt: skip
         except ImgbuildError as error:
             errors.append(error)
-    _raise(errors)
+    together(errors)
     return done
 
 
@@ -171,15 +171,8 @@ def _patch(
             patches.check_locked(done[name], lock.sources[name], place=place)
         except ImgbuildError as error:
             errors.append(error)
-    _raise(errors)
+    together(errors)
     return done
-
-
-def _raise(errors: list[ImgbuildError]) -> None:
-    """Raise many errors as one, of the first's family, with every finding."""
-    if errors:
-        findings: list[Finding] = [f for error in errors for f in error.findings]
-        raise type(errors[0]).of(findings)
 
 
 def _trees(lock: Lock, absent: Collection[str]) -> int:

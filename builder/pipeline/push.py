@@ -9,11 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
-from builder.errors import UsageError
+from builder.errors import ImgbuildError, UsageError
 from builder.model.distribution import Outcome, Receipt, SourceImage
+from builder.model.ids import is_image, is_name
 from builder.model.label_names import BUILD_ID, GATES, LANE
 from builder.model.nodes import Node
+from builder.model.schema import quoted
 from builder.node_ports import Board, Connections, Layers, Receipts, Source
 from builder.pipeline.push_bring import Options, bring
 from builder.pipeline.push_nodes import Ends
@@ -41,11 +44,46 @@ def push(
     layers that arrived stay for the next push. `ahead` says how many bytes went to a node before.
     Raises: Ungated, UsageError, EngineMissing.
     """
+    if options.registry is not None:
+        placing.parsed(options.registry)
+    moved = partial(
+        _push, name, nodes, options, source=source, connections=connections, receipts=receipts,
+        progress=progress, board=board, ahead=ahead or {},
+    )  # fmt: skip
+    if options.dry_run or not (options.hooks.before_push or options.hooks.after_push):
+        return moved(None)
+    image = _chosen(name, options, source)
+
+    def after(result: str) -> None:
+        told = hooks.told(_about(image), result)
+        hooks.run_all(options.hooks.after_push, "after-push", told)
+
+    with hooks.righted(after):
+        hooks.run_all(options.hooks.before_push, "before-push", _about(image))  # may wake nodes
+        receipt = moved(image)
+    try:
+        after("failed" if receipt.is_failed else "ok")
+    except ImgbuildError as error:  # no reason to hide how it went on the nodes
+        receipt = replace(receipt, findings=error.findings)
+        receipts.write(receipt)
+    return receipt
+
+
+def _push(
+    name: str | None,
+    nodes: Sequence[Node],
+    options: Options,
+    image: SourceImage | None,
+    *,
+    source: Source,
+    connections: Connections,
+    receipts: Receipts,
+    progress: Progress,
+    board: Board,
+    ahead: Mapping[str, int],
+) -> Receipt:
+    """Without the hooks of this host; `image` where it was chosen before."""
     began, started = time.monotonic(), datetime.now(UTC)
-    image = None
-    if options.hooks.before_push and not options.dry_run:  # before it connects: it may wake nodes
-        image = _chosen(name, options, source)
-        hooks.run_all(options.hooks.before_push, "before-push", _about(image))
     with ExitStack() as held:
         pool = held.enter_context(ThreadPoolExecutor(max(4, 2 * len(nodes))))
         opened = held.enter_context(connections.open(nodes))  # while it connects:
@@ -59,20 +97,25 @@ def push(
         ends = Ends(image, tags, lines, options.hooks, _about(image))
         layers, shelf = bring(nodes, reading, options, ends, opened, pool, place)
     receipt = _receipt(image, tags, layers, ends.outcomes(nodes), started, began, options)
-    receipt = replace(receipt, ahead=ahead or {})
+    receipt = replace(receipt, ahead=ahead)
     if place is not None and shelf is not None:
         receipt = replace(receipt, via=f"{place.host}/{shelf.path}", uploaded=shelf.uploaded)
     if not options.dry_run:
         receipts.write(receipt)
-        result = "failed" if any(one.state == "failed" for one in receipt.nodes) else "ok"
-        about = {**_about(image), "IMGBUILD_RESULT": result}
-        hooks.run_all(options.hooks.after_push, "after-push", about)
     return receipt
 
 
 def find(name: str | None, *, source: Source) -> SourceImage:
     """The newest image of a lane, an image by its reference, or the newest of all."""
-    found = source.newest(LANE, name) or (source.find(name) if name else None)
+    if name is not None and not (is_name(name) or is_image(name)):
+        raise UsageError(
+            f"{quoted(name)} is the name neither of a lane nor of an image",
+            hint="such as: imgbuild push LANE; or an image by its name or id, in lower case as "
+            "docker images lists it",
+        )
+    found = source.newest(LANE, name)
+    if found is None and name is not None and is_image(name):
+        found = source.find(name)
     if found is None:
         raise UsageError(
             f"this host's engine has no image of a lane {name!r} and none by that name"
@@ -115,7 +158,7 @@ def _receipt(
         layers=image.layers,
         tags=tuple(tags),
         gates=image.labels.get(GATES, ""),
-        forced=options.force and not planning.passed_gates(image.labels),
+        forced=options.force and not planning.passed_gates(image),
         nodes=outcomes,
     )
 

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
 from builder.model.distribution import Fanout, NodeFacts, Plan, RegistryPlace, Shelf, SourceImage
 from builder.model.nodes import Compress, Hooks, Node
 from builder.node_ports import Connection, Layers, OpenNodes
-from builder.pipeline.push_fanout import fanned
-from builder.pipeline.push_nodes import Ends, before_all, link_rates, probe_all, settle_present
+from builder.pipeline.push_fanout import chained
+from builder.pipeline.push_nodes import (
+    Ends,
+    before_all,
+    held,
+    link_rates,
+    probe_all,
+    settle_present,
+)
 from builder.pipeline.push_pulls import Move, from_registry, shelve
 from builder.pipeline.push_transfer import transfer
 from builder.steps.distribution import archives
 from builder.steps.distribution import plan as planning
 from builder.tools.delivery import Limit
+from builder.tools.receiver import STALL_S
 
 BATCH = 64_000_000
 _WORTH_PROBING = 100_000_000  # bytes to all nodes; below, the link does not matter
@@ -32,6 +40,7 @@ class Options:
     dry_run: bool = False  # say what would move
     hooks: Hooks = field(default_factory=Hooks)
     batch: int = BATCH  # bytes; smaller layers share a load
+    stall_s: float = STALL_S  # without a byte, until a node is given up
     registry: str | None = None  # the URL of the one that nodes pull from
     fanout: Fanout = "auto"
 
@@ -55,26 +64,44 @@ def bring(
     anew = _planner(image, ends.tags, layers, options)
     plan, rates = _planned(anew, facts, layers.sizes(), links, options, pool)
     ends.refuse(plan.refused)
+    fan = partial(fanned, options=options, rates=rates, links=links, ends=ends, pool=pool)
     if options.dry_run:
-        ends.planned(plan, layers.sizes())
+        ends.planned(fan(plan), layers.sizes())
         return layers, None
     limit, shelf = Limit(options.limit), None
     ends.expect(plan, layers.sizes())
     if place is not None:
         plan, shelf = shelve(plan, layers, place, ends, limit)
-    elif options.transport != "pull":
-        plan = fanned(plan, options.fanout, rates, options.limit, links, ends, pool)
-    plan = before_all(plan, links, ends, pool)
     tag = archives.transfer_tag(image, layers.config_digest())
     if ends.is_ahead:
         tag = archives.prefix_tag(image, len(image.layers))
     move = Move(image, layers, plan, links, ends, opened.folder, tag, limit,
-                _compresses(options, rates), options.batch, anew)  # fmt: skip
-    settle_present(plan, links, layers.config_digest(), ends, pool)
-    transfer(move, pool)
-    if shelf is not None:
-        from_registry(move, shelf, pool)
+                _compresses(options, rates), options.batch, options.stall_s, anew)  # fmt: skip
+    try:
+        move = replace(move, plan=fan(before_all(plan, links, ends, pool)))
+        with held(move.plan, links, ends):
+            settle_present(move.plan, links, layers.config_digest(), ends, pool)
+            transfer(move, pool)
+            if shelf is not None:
+                from_registry(move, shelf, pool)
+    except BaseException:
+        ends.cut_off()
+        raise
     return layers, shelf
+
+
+def fanned(
+    plan: Plan,
+    options: Options,
+    rates: Mapping[str, float],
+    links: Mapping[str, Connection],
+    ends: Ends,
+    pool: ThreadPoolExecutor,
+) -> Plan:
+    """The plan with chains, where loads may go by some."""
+    if options.registry is not None or options.transport == "pull":
+        return plan
+    return chained(plan, options.fanout, rates, options.limit, links, ends, pool)
 
 
 class Planner(Protocol):
@@ -103,7 +130,7 @@ def _planned(
     first = anew(facts)
     lacking = [node for node in first.nodes if node.missing]
     total = sum(sizes[i] for node in lacking for i in node.missing)
-    if total < _WORTH_PROBING or options.dry_run or options.registry:
+    if total < _WORTH_PROBING or options.registry:
         return first, {}
     asked = lacking[:1] if options.fanout == "chain" else lacking
     rates = link_rates([links[node.node.name] for node in asked], pool)

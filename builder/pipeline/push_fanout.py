@@ -12,11 +12,12 @@ from builder.model.nodes import is_destination
 from builder.node_ports import Connection
 from builder.pipeline.push_nodes import Ends, link_rates
 from builder.steps.distribution import chain
+from builder.tools.ssh_guard import GUARD
 
 _ASK_S = 60.0
 
 
-def fanned(
+def chained(
     plan: Plan,
     fanout: Fanout,
     rates: Mapping[str, float],
@@ -70,7 +71,9 @@ def _reached(before: NodePlan, node: NodePlan, links: Mapping[str, Connection]) 
     names = [name for name in names if is_destination(name)]
     try:
         who = link.script(chain.WHO, docker, timeout_s=_ASK_S).strip()
-        to = links[before.node.name].script(chain.REACH, docker, who, *names, timeout_s=_ASK_S)
+        to = links[before.node.name].script(
+            chain.REACH, docker, who, GUARD, *names, timeout_s=_ASK_S
+        )
     except ImgbuildError as error:
         return "", str(error).removeprefix(f"{before.node.name}: ")
     return to.strip(), ""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from builder.errors import DistributionError, ImgbuildError
@@ -25,10 +27,12 @@ from builder.steps.distribution import archives
 from builder.steps.distribution.said import megabytes
 from builder.tools.delivery import Limit
 from builder.tools.load_words import load_failed
+from builder.tools.receiver import patience, stalled
 from builder.tools.registry_words import pull_failed
 from builder.tools.ssh_words import NodeFailed
 
 _PULL_S = 6 * 3600.0
+_UNDER_WAY = 8e6  # bytes to a node that may wait for the limit
 _TRIES = 3
 PULL = r"""
 d=$1; ref=$2; tag=$3
@@ -50,7 +54,24 @@ class Move:
     limit: Limit
     compress: bool
     batch: int  # bytes; smaller layers share a load
+    stall_s: float  # without a byte, until a node is given up
     anew: Callable[[Mapping[Node, NodeFacts]], Plan]  # without chains
+
+
+@dataclass
+class Taken:
+    """What a node took from here, and since when nothing."""
+
+    patience_s: float = math.inf  # what it takes from a registry is not seen
+    count: int = 0  # bytes
+    last: float = field(default_factory=time.monotonic)
+
+    def more(self, count: int) -> None:
+        self.count += count
+        self.last = time.monotonic()
+
+    def is_alive(self) -> bool:
+        return time.monotonic() - self.last < self.patience_s
 
 
 def shelve(
@@ -108,7 +129,7 @@ def _upload(layers: Layers, place: RegistryPlace, line: NodeLine, limit: Limit) 
 def from_registry(move: Move, shelf: Shelf, pool: ThreadPoolExecutor) -> None:
     """All nodes that lack the image pull it there, prove it and move the tags."""
     nodes = [node for node in move.plan.nodes if node.transport == "registry"]
-    list(pool.map(lambda node: _pull(move, node, shelf, lambda: 0), nodes))
+    list(pool.map(lambda node: _pull(move, node, shelf, Taken()), nodes))
 
 
 @contextmanager
@@ -126,16 +147,16 @@ def pulling(move: Move, pool: ThreadPoolExecutor) -> Iterator[None]:
     registry, socket = Registry(*served, move.layers, move.limit), move.folder / "registry"
 
     def one(node: NodePlan) -> None:
-        secret, sent, line = secrets.token_hex(12), 0, move.ends.line(node.node.name)
+        secret, line = secrets.token_hex(12), move.ends.line(node.node.name)
+        taken = Taken(_patience(move, node))
 
         def moved(count: int) -> None:
-            nonlocal sent
-            sent += count
+            taken.more(count)
             line.moved(count)
 
         registry.clients[secret] = moved
         try:
-            _pull(move, node, Shelf(f"{secret}/image@{digest}", "", str(socket)), lambda: sent)
+            _pull(move, node, Shelf(f"{secret}/image@{digest}", "", str(socket)), taken)
         finally:
             del registry.clients[secret]
 
@@ -146,29 +167,40 @@ def pulling(move: Move, pool: ThreadPoolExecutor) -> Iterator[None]:
             end.result()
 
 
-def _pull(move: Move, plan: NodePlan, shelf: Shelf, sent: Callable[[], int]) -> None:
+def _patience(move: Move, plan: NodePlan) -> float:
+    """Layers are unpacked one after another, maybe when all have come."""
+    limit = move.limit.rate
+    waits = _UNDER_WAY * len(move.plan.nodes) / limit if limit else 0.0
+    return waits + patience(move.stall_s, sum(move.layers.sizes()[i] for i in plan.missing))
+
+
+def _pull(move: Move, plan: NodePlan, shelf: Shelf, taken: Taken) -> None:
     """One node's pull, from its beginning to its tags."""
     name, config = plan.node.name, move.layers.config_digest()
     try:
         move.ends.line(name).say(f"pulling{' from ' + shelf.host if shelf.host else ''}")
-        _try_pull(move.links[name], plan, shelf, move.tag)
+        _try_pull(move.links[name], plan, shelf, move.tag, taken)
     except ImgbuildError as error:
-        move.ends.fail(name, error, sent=sent())
+        move.ends.fail(name, error, sent=taken.count)
         return
     manifest = shelf.path.rpartition("@")[2]
-    settle(plan, move.links[name], config, manifest, move.ends, sent=sent())
+    settle(plan, move.links[name], config, manifest, move.ends, sent=taken.count)
 
 
-def _try_pull(link: Connection, plan: NodePlan, shelf: Shelf, tag: str) -> None:
+def _try_pull(link: Connection, plan: NodePlan, shelf: Shelf, tag: str, taken: Taken) -> None:
     """Pull; again when it was cut, since what came is kept (containerd)."""
     docker = " ".join(plan.facts.docker)
     for left in reversed(range(_TRIES)):
         try:
             with link.tunnel(shelf.target) if shelf.target else nullcontext() as port:
                 host = shelf.host or f"127.0.0.1:{port}"
-                link.script(PULL, docker, f"{host}/{shelf.path}", tag, timeout_s=_PULL_S)
+                words = (docker, f"{host}/{shelf.path}", tag)
+                taken.more(0)
+                link.script(PULL, *words, timeout_s=_PULL_S, is_alive=taken.is_alive)
             return
         except DistributionError as error:
+            if not taken.is_alive():
+                raise stalled(link.node.name, "takes no more bytes", taken.patience_s) from error
             said = error.findings[0].detail or str(error)
             if plan.transport == "registry":
                 known = pull_failed(link, shelf.host or shelf.target, docker, said)

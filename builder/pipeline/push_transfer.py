@@ -16,6 +16,7 @@ from builder.steps.distribution import archives, chain, probe
 from builder.steps.distribution.plan import batches
 from builder.tools.delivery import deliver
 from builder.tools.receiver import Parcel, Receiver
+from builder.tools.ssh_guard import GUARD
 
 _CHAINED = 4  # times as much in a load: each one connects every node to the next
 
@@ -60,7 +61,8 @@ def _load(
     receivers = [
         Receiver(
             move.links[route[0].node.name], [plan.node.name for plan in route],
-            partial(chain.command, route, unpack), [move.ends.line(p.node.name) for p in route],
+            partial(chain.command, route, unpack, GUARD),
+            [move.ends.line(p.node.name) for p in route], stall_s=move.stall_s,
         )
         for route in routes
     ]  # fmt: skip
@@ -115,7 +117,9 @@ class Parcels:
         if prefix is not None:  # who lacks none of these needs no load
             wanted = {name: some for name, some in wanted.items() if some}
         name = f"layers {batch[0] + 1}-{batch[-1] + 1} of {len(digests)}" if batch else "config"
-        return Parcel(name, partial(self._pieces, batch), partial(self._tail, prefix), wanted)
+        size = sum(self._layers.sizes()[i] for i in batch)
+        pieces, tail = partial(self._pieces, batch), partial(self._tail, prefix)
+        return Parcel(name, pieces, tail, wanted, size)
 
     def _pieces(self, batch: tuple[int, ...]) -> Iterator[tuple[str | None, bytes]]:
         if not batch:

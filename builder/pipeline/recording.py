@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from builder.model.lane import Lane
 from builder.model.schema import dotted
 from builder.model.urls import without_userinfo
 from builder.model.values import (
+    UNNAMED,
     BuildStep,
     ImageInfo,
     LabelledImage,
@@ -21,7 +22,7 @@ from builder.model.values import (
     Record,
     Verdict,
 )
-from builder.pipeline.timeline import Timeline
+from builder.pipeline.timeline import Last, Timeline
 from builder.ports import Records, RunFolder
 
 
@@ -85,12 +86,35 @@ class Recording:
         return "failed" if isinstance(error, Exception) else "interrupted"
 
 
-def last_times(lane: str, records: Records) -> Mapping[str, float]:
-    """The seconds of each stage in the lane's last run that compiled something."""
-    for record in reversed(records.runs(lane)):
-        if record.outcome == "built" and not all(step.cached for step in record.steps):
-            return {stage.name: stage.seconds for stage in record.stages}
-    return {}
+def last_times(lane: str, records: Records) -> Mapping[str, Last]:
+    """What a lane's build and its gates took in the last run that did the same; what all other
+    stages do depends on what is on this machine already."""
+    runs = tuple(reversed(records.runs(lane)))
+    judged = next((took for run in runs if run.verdicts and (took := _took(run, "gates"))), None)
+    return {"build": _of_build(runs), "gates": lambda _: judged}
+
+
+def _of_build(runs: Sequence[Record]) -> Last:
+    """The time of the last build in which all stages of the Dockerfile ran, and came from no
+    cache, that are seen to run in this one."""
+    held = [
+        ({s.stage for s in run.steps if not s.cached and not s.name.startswith("FROM ")}, took)
+        for run in runs
+        if run.steps and (took := _took(run, "build"))
+    ]
+    seen: set[str] = set()
+
+    def last(said: str) -> float | None:
+        stage, _, what = said.partition("  ")
+        if what and not what.startswith("FROM "):
+            seen.add("" if stage == UNNAMED else stage)
+        return next((took for ran, took in held if seen and seen <= ran), None)
+
+    return last
+
+
+def _took(run: Record, stage: str) -> float | None:
+    return next((one.seconds for one in run.stages if one.name == stage), None)
 
 
 def former_logs(records: Records) -> tuple[Path, ...]:
@@ -125,6 +149,7 @@ def _described(error: BaseException) -> Mapping[str, Any]:
         "findings": [
             {
                 "code": found.code,
+                "level": found.level,
                 "what": without_userinfo(found.what),
                 "hint": without_userinfo(found.hint),
                 "detail": without_userinfo(found.detail),

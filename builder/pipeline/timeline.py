@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from builder.model.values import StageTime
 from builder.ports import Progress, StageLine
 
+Last = Callable[[str], float | None]
+"""What a stage took the last time that it did the work of which it speaks; "" as it begins."""
+
 
 class Timeline:
     """Stages of one run: what each took and said is kept.
 
-    `last` gives the seconds of each stage in the run before, by name.
+    `last` gives the time of a stage in a run before, by its name.
     """
 
-    def __init__(self, progress: Progress, last: Mapping[str, float] | None = None) -> None:
+    def __init__(self, progress: Progress, last: Mapping[str, Last] | None = None) -> None:
         self._progress = progress
         self._last = last or {}
         self._began = time.monotonic()
@@ -31,8 +34,8 @@ class Timeline:
         began = time.monotonic()
         said = _Said()
         try:
-            with self._progress.stage(name, last_s=self._last.get(name)) as line:
-                yield _Both(line, said)
+            with self._progress.stage(name) as line:
+                yield _Both(line, said, self._last.get(name, lambda _: None))
         finally:
             took = round(time.monotonic() - began, 3)
             self.stages.append(StageTime(name, took, said.text))
@@ -44,9 +47,10 @@ class Silent:
     def title(self, text: str) -> None: ...
     def note(self, text: str) -> None: ...
     @contextmanager
-    def stage(self, name: str, *, last_s: float | None = None) -> Iterator[StageLine]:  # noqa: ARG002
+    def stage(self, name: str) -> Iterator[StageLine]:  # noqa: ARG002
         yield self
 
+    def expect(self, seconds: float | None) -> None: ...
     def say(self, text: str) -> None: ...
     def done(self, text: str, *, good: bool = True) -> None: ...
 
@@ -56,10 +60,18 @@ class _Said:
 
 
 class _Both:
-    def __init__(self, line: StageLine, said: _Said) -> None:
-        self._line, self._said = line, said
+    def __init__(self, line: StageLine, said: _Said, last: Last) -> None:
+        self._line, self._said, self._last = line, said, last
+        self._expected: float | None = None
+        self.expect(last(""))
+
+    def expect(self, seconds: float | None) -> None:
+        if seconds != self._expected:
+            self._expected = seconds
+            self._line.expect(seconds)
 
     def say(self, text: str) -> None:
+        self.expect(self._last(text))
         self._line.say(text)
 
     def done(self, text: str, *, good: bool = True) -> None:

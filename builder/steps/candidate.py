@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from builder.model.lane import Lane
 from builder.model.lock import Lock
 from builder.model.values import BuildRequest, BuildStep, BuiltImage, StagedContext
@@ -19,6 +21,7 @@ def build(
     supplies: Supplies,
     run: RunFolder,
     *,
+    dockerfile: Path,
     platform: str,
     no_cache: bool,
     engine: Engine,
@@ -26,6 +29,7 @@ def build(
 ) -> BuiltImage:
     """Load the bases that are tars, then build. A failure leaves no image, and the log.
 
+    `dockerfile` is the one that people edit: findings name its lines.
     Raises: BuildFailed, BaseDiffers, BuildArgInvalid.
     """
     bases = {
@@ -45,6 +49,7 @@ def build(
         platform=platform,
         log=run.log,
         no_cache=no_cache,
+        dockerfile=dockerfile,
     )
     image, steps = engine.build(request, say=say)
     return BuiltImage(image, request.tag, run.log, steps)

@@ -11,6 +11,7 @@ from builder.errors import SourceError
 from builder.model.lane import Dep, Lane, Source
 from builder.model.lock import Lock, LockedDep, LockedSource
 from builder.model.merges import CommitRange, FileChange
+from builder.model.schema import dotted
 from builder.model.values import CommitInfo, GitPin
 from builder.ports import GitStore, Say
 from builder.steps.sources import source_urls
@@ -218,3 +219,16 @@ def _is_below(path: str, roots: Sequence[str]) -> bool:
 
 def _weight(change: FileChange) -> tuple[int, str]:
     return -((change.added or 0) + (change.deleted or 0)), change.path
+
+
+def differing(old: Any, new: Any, at: tuple[str | int, ...] = ()) -> list[tuple[str, Any, Any]]:
+    """Differing values; a table that is new or gone is one change, from the second level on."""
+    if len(at) < 2 and not isinstance(new, int):
+        old, new = ({} if value is None else value for value in (old, new))
+    if isinstance(old, dict) and isinstance(new, dict):
+        return [
+            change
+            for key in sorted(old.keys() | new.keys())
+            for change in differing(old.get(key), new.get(key), (*at, key))
+        ]
+    return [] if old == new else [(dotted(at), old, new)]

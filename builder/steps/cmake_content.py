@@ -80,7 +80,12 @@ def _git(
     other = next((o for o in _ARCHIVE if o in options), None)
     if "GIT_REPOSITORY" not in options:
         what = f"{name} is fetched by {other}" if other else f"{name} is fetched in no known way"
-        reading.report(command, what, declare(name), name)
+        hint = (
+            f"{declare(name)} where it is a git repository too; where nothing of it is compiled: "
+            f'leave-out = {{ {name} = "why" }} in the deps table; or turn it off by a variable '
+            "that its CMake file asks: define = { … } there"
+        )
+        reading.report(command, what, hint, name)
         return
     if "PATCH_COMMAND" in options and any(options["PATCH_COMMAND"]):
         what = f"{name} has a PATCH_COMMAND, which does not run where a folder is given"

@@ -18,9 +18,10 @@ from builder.model.ids import is_local_url, is_relative_path, is_url, shown_url
 from builder.model.lane import Dep, DepSet, Lane
 from builder.model.lock import LockedDep
 from builder.model.values import GitPin
-from builder.ports import Files, GitStore, Project, Say
+from builder.ports import Files, GitStore, Project, RefGone, Say
 from builder.steps import cmake, identity, resolve, trees
 from builder.steps.cmake import Fetch
+from builder.steps.cmake_content import declare
 from builder.steps.placed import placed
 from builder.steps.submodules import absolute
 
@@ -79,8 +80,12 @@ def pin(
         return GitPin(fetch.name, places, fetch.tag, place=place)
     if old is not None and same and not update:
         return GitPin(fetch.name, places, old.commit, old.reachable_from, place)
-    with placed(fetch.name, place):
-        ref, commit = _named(places, fetch.tag, store)
+    try:
+        with placed(fetch.name, place):
+            ref, commit = _named(places, fetch.tag, store)
+    except RefGone as gone:
+        gone.findings = tuple(_at_statement(found, fetch, wanted.from_) for found in gone.findings)
+        raise
     return GitPin(fetch.name, places, commit, ref, place)
 
 
@@ -138,6 +143,17 @@ def _named(places: Sequence[str], tag: str, store: GitStore) -> tuple[str, str]:
         raise
 
 
+def _at_statement(found: Finding, fetch: Fetch, source: str) -> Finding:
+    """A tag that is gone stands in the source's file, not in the lane."""
+    hint = (
+        f"GIT_TAG {fetch.tag} stands in that file of {source}: where it is a variable, give it "
+        f"another value in the deps table, define = {{ … }}; or {declare(fetch.name)}, or patch "
+        "the file"
+    )
+    where = Place(Path(source, fetch.file), fetch.line)
+    return replace(found, what=f"{found.what} ({fetch.file}:{fetch.line})", hint=hint, place=where)
+
+
 def _unfilled(
     fetch: Fetch, lane: Lane, wanted: DepSet, into: str, tree: str, store: GitStore
 ) -> Iterator[tuple[str, str]]:
@@ -173,8 +189,7 @@ def _doubtful(wanted: DepSet, url: str, fetches: Sequence[Fetch]) -> Iterator[Fi
             what = f"{fetch.name}: GIT_TAG {fetch.tag} is an abbreviated commit"
         else:
             continue
-        hint = f"declare it: [deps.{fetch.name}] with url, commit and into"
-        yield finding(wanted.from_, fetch.file, fetch.line, what, hint)
+        yield finding(wanted.from_, fetch.file, fetch.line, what, declare(fetch.name))
 
 
 def texts(globs: Sequence[str], tree: str, store: GitStore) -> Mapping[str, str]:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from builder.errors import BuildError
-from builder.model.label_names import BUILD_ID, ENV, GATES, LANE, LOCK_DIGEST
+from builder.model.label_names import BUILD_ID, CREATED, ENV, GATES, LANE, LOCK_DIGEST, PROVEN
 from builder.model.lane import Lane
 from builder.model.lock import Lock
+from builder.model.proven import digest_of, is_derived
 from builder.model.values import ImageInfo, LabelledImage, PassedGates, Verdict
 from builder.ports import Engine
 
@@ -43,7 +44,7 @@ def labels(
         f"{_OCI}.title": lane.name,
         f"{_OCI}.version": build_id[:12],
         f"{_OCI}.revision": build_id,
-        f"{_OCI}.created": created,
+        CREATED: created,
         f"{_OCI}.ref.name": f"{lane.repository}:{build_id[:12]}",
         LANE: lane.name,
         BUILD_ID: build_id,
@@ -73,7 +74,8 @@ def label(
     epoch: int,
     engine: Engine,
 ) -> LabelledImage:
-    """Give a proven candidate its labels and tags; its temporary tag goes.
+    """Give a proven candidate its labels, the digest of what was proven too, and its tags; its
+    temporary tag goes.
 
     The references are moved in their order, after the layers were found to be the same; until
     then nothing of the lane's names is touched. Raises: LayersChanged.
@@ -81,11 +83,13 @@ def label(
     candidate = passed.image.reference
     temporary = f"{candidate}-labelled"
     log = passed.image.log.with_name("label.log")
+    seen = engine.image(passed.image.id)
+    labels = dict(sorted({**labels, **({PROVEN: digest_of(seen)} if seen else {})}.items()))
     image = engine.relabel(
         candidate, labels, platform=platform, epoch=epoch, tag=temporary, log=log
     )
     try:
-        _check_same(engine.image(passed.image.id), engine.image(image))
+        _check_same(seen, engine.image(image))
         former = [engine.image(reference) for reference in references]
         for reference in references:
             engine.tag(image, reference)
@@ -101,6 +105,8 @@ def built(lane: Lane, build_id: str, *, engine: Engine) -> LabelledImage | None:
     names = references(lane, build_id)
     found = engine.image(names[0])
     if found is None or found.labels.get(BUILD_ID) != build_id or GATES not in found.labels:
+        return None
+    if is_derived(found.labels, digest_of(found), found.created):
         return None
     return LabelledImage(found.id, tuple(n for n in names if n in found.tags), found.labels)
 

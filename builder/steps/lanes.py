@@ -52,7 +52,8 @@ class ReadLane:
     @property
     def facts(self) -> LaneFacts:
         """What gates may know of the lane."""
-        return LaneFacts(self.lane.name, self.lane.build.cuda_arch_list)
+        places = dict(reversed(self.declared))  # of what is declared twice, the first
+        return LaneFacts(self.lane.name, self.lane.build.cuda_arch_list, places=places)
 
     @property
     def declared(self) -> tuple[tuple[Gate, Place], ...]:
@@ -269,7 +270,8 @@ def _toml(data: bytes, path: Path, error: type[LaneError]) -> Mapping[str, objec
     except TomlInvalid as bad:
         found = bad.finding(error.code, path)
         if b"<<<<<<<" in data:
-            hint = "the file holds an unfinished merge: settle it, then try again"
+            hint = "the file holds an unfinished merge: keep one side between the markers, then: "
+            hint += f"imgbuild lock {path.stem}"
             found = replace(found, hint=hint)
             error = MergeUnfinished if error is LockInvalid else error
         raise error.of([found]) from bad
@@ -295,4 +297,4 @@ def _no_lane(name: str, path: Path, known: Sequence[str]) -> LaneInvalid:
 
 
 def _with_hint(findings: Sequence[Finding], hint: str) -> list[Finding]:
-    return [replace(f, hint=f.hint or hint) for f in findings]
+    return [replace(f, hint=hint) for f in findings]

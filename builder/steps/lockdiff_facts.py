@@ -88,6 +88,8 @@ def _source(
         found["patches"] = patches
     else:
         found["patches"] = {}
+    if source.patches:
+        found["patch-states"] = {p.path: p.state for p in locked.patches} if locked else None
     untouched = source.tree if not (source.patches or source.compose) else None
     found["result-tree"] = locked.final.tree if locked else source.result_tree or untouched
     if source.submodules != "none":

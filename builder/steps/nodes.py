@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,7 +81,7 @@ def choose(known: Known, asked: str | None) -> tuple[Node, ...]:
             name = word.rpartition("@")[2].removeprefix("ssh://")
             found.setdefault(name, Node(name, word))
         else:
-            unknown.append(_unknown(known, word))
+            unknown.append(_with_password(word) or _unknown(known, word))
     if unknown:
         raise NodeUnknown.of(unknown)
     if not found:
@@ -149,4 +150,20 @@ def _unknown(known: Known, word: str) -> Finding:
         hint = f"known: {', '.join(names)}; or user@host"
     else:
         hint = f"write it into {FILE}, or name it as user@host"
-    return Finding(NodeUnknown.code, f"no node or group is called {word}", hint)
+    return Finding(NodeUnknown.code, f"no node or group is called {_shown(word)}", hint)
+
+
+def _with_password(word: str) -> Finding | None:
+    user, colon, _ = word.removeprefix("ssh://").rpartition("@")[0].partition(":")
+    if not colon:
+        return None
+    plain = f"{user}@{word.rpartition('@')[2]}"
+    return Finding(
+        NodeUnknown.code, f"{plain} stands with a password, which ssh takes from nobody's words",
+        f"ssh-copy-id {plain}, then --nodes {plain}; the password may be in the shell's history",
+    )  # fmt: skip
+
+
+def _shown(word: str) -> str:
+    """What is no name, without what may be a password in it: a comma may have parted that."""
+    return re.sub(r":(?!//).*", ":…", word)

@@ -12,6 +12,7 @@ from builder.model.lane import Lane
 from builder.model.lock import Lock
 from builder.ports import GitStore, Say
 from builder.steps import tags
+from builder.steps.hints import unless_edited
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ def _bases(lock: Lock, registry: Registry, say: Say) -> Iterator[Finding | str]:
             if not there:
                 yield Finding(
                     "base-gone", f"base {name}: the registry has no {ref}@{digest:.19}… any more",
-                    f"take another one: imgbuild lock {lock.path.stem} --update {name}",
+                    f"{unless_edited(lock.path.stem)}take another one: "
+                    f"imgbuild lock {lock.path.stem} --update {name}",
                     place=Place(lock.path, key=("base", name, "platforms", platform)),
                 )  # fmt: skip
 
@@ -77,7 +79,8 @@ def _wheels(lock: Lock, wheels: WheelIndex, say: Say) -> Iterator[Finding | str]
             what = f"gives another {file.filename}" if found else f"has no {file.filename} any more"
             yield Finding(
                 "wheel-changed" if found else "wheel-gone", f"{name}: the index {what}",
-                "do not build from it before it is known why; to take what is there now: "
+                f"{unless_edited(lock.path.stem)}do not build from it before it is known why; "
+                "to take what is there now: "
                 f"imgbuild lock {lock.path.stem} --update {name}",
                 f"locked {file.sha256}\nfound  {found}" if found else "",
                 Place(lock.path, key=("python", name, "platforms", platform)),

@@ -13,6 +13,7 @@ from builder.model.counts import plural
 from builder.model.lane import Lane
 from builder.model.lock import Lock, LockedFile, LockedPackage
 from builder.ports import Files, Project, Say
+from builder.steps.hints import unless_edited
 from builder.steps.placed import placed
 
 T = TypeVar("T")
@@ -108,9 +109,9 @@ def rootfs(
     seen = "is another file now" if made.is_file() else "is not there"
     raise RootfsChanged(
         f"base {name}: {wanted.rootfs} {seen}, and the store has no copy of {locked[:19]}…",
-        hint=f"make it ({wanted.made_by}), then imgbuild lock {lane.name} --update {name}"
-        if wanted.made_by
-        else f"bring the tar back, or imgbuild lock {lane.name} --update {name}",
+        hint=unless_edited(lane.name)
+        + (f"make it ({wanted.made_by})" if wanted.made_by else "bring the tar back")
+        + f"; to take the tar that lies there: imgbuild lock {lane.name}",
         place=Place(lock.path, key=("base", name, "platforms", platform)),
     )
 

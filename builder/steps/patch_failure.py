@@ -9,9 +9,11 @@ from pathlib import Path
 
 from builder.errors import Finding, Place
 from builder.model.counts import plural
+from builder.model.locate import line_of
 from builder.model.values import PatchFile, SourceTree, TreeEntry
 from builder.ports import GitStore
 from builder.steps import diffs
+from builder.steps.edits import WrongEdit
 from builder.steps.trees import parents
 
 CODE = "patch-failed"
@@ -19,6 +21,7 @@ CODE = "patch-failed"
 _FAILED = re.compile(r"patch failed: (.+):(\d+)$", re.MULTILINE)
 _ABSENT = re.compile(r"error: (.+): (?:does not exist in index|No such file)", re.MULTILINE)
 _NO_BLOB = "lacks the necessary blob"
+_BEFORE = 2  # lines that are shown on each side of an edit's place
 _SHORT = 12  # lines of a hunk that are shown
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
@@ -26,8 +29,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 def explained(
     source: SourceTree, tree: str, patch: PatchFile, words: str, store: GitStore
 ) -> Finding:
-    """The finding for a patch that applies neither forwards nor backwards; `words` are git's,
-    or one sentence an edit."""
+    """The finding for a patch that applies neither forwards nor backwards; `words` are git's."""
     failed = _FAILED.search(words)
     hunk = _hunk(patch, failed[1], int(failed[2])) if failed else None
     where = f" at {failed[1]}:{failed[2]}" if failed else ""
@@ -41,6 +43,32 @@ def explained(
         _hint(source, tree, patch, words, store),
         "\n".join(detail),
         Place(Path(patch.path), hunk.line if hunk else None),
+    )
+
+
+def edits_failed(
+    source: SourceTree, tree: str, patch: PatchFile, wrong: Sequence[WrongEdit], store: GitStore
+) -> Finding:
+    """The finding for text edits that do not hold: the first one's line, and what stands in the
+    files there."""
+    detail = []
+    for one in wrong:
+        detail.append(one.said)
+        data = store.blob(tree, one.file)
+        if data is None and (near := _near(one.file, store.entries(tree))):
+            detail.append(f"is it {' or '.join(near)} now?")
+        elif data is not None and one.line is not None:
+            start = max(one.line - _BEFORE, 1)
+            detail += _around(diffs.Hunk(one.file, start, 2 * _BEFORE + 1, 0), data)
+    where = f" at {wrong[0].file}:{wrong[0].line}" if wrong[0].line else ""
+    line = line_of(patch.data.decode("utf-8", "replace"), ("edit", wrong[0].number, "find"))
+    return Finding(
+        CODE,
+        f"{patch.path} does not apply to {source.name}{where}",
+        "the text changed upstream: correct file, find and count there, or say when it is not "
+        "needed (obsolete-if in patches.toml), then: imgbuild patch check LANE " + source.name,
+        "\n".join(detail),
+        Place(Path(patch.path), line),
     )
 
 
@@ -62,11 +90,6 @@ def _around(hunk: diffs.Hunk, data: bytes) -> list[str]:
 
 
 def _hint(source: SourceTree, tree: str, patch: PatchFile, words: str, store: GitStore) -> str:
-    if patch.edits:
-        return (
-            "the text changed upstream: correct find and count, or say when it is not needed: "
-            "obsolete-if in patches.toml"
-        )
     files = diffs.read(patch.data, strip=patch.strip).files
     inside = [path for path in source.submodules if any(f.startswith(f"{path}/") for f in files)]
     if inside:
@@ -85,11 +108,11 @@ def _hint(source: SourceTree, tree: str, patch: PatchFile, words: str, store: Gi
     if _NO_BLOB in words:
         return (
             "three-way needs the file that the patch was made from, and the store lacks it: "
-            "make the patch again on the new commit (imgbuild patch refresh)"
+            f"make the patch again on the new commit: imgbuild patch refresh LANE {source.name}"
         )
     return (
-        "its lines changed upstream: make the patch again on the new commit "
-        "(imgbuild patch refresh), or drop it from the series"
+        "its lines changed upstream: drop it from the series, or make it again on the new commit: "
+        f"imgbuild patch refresh LANE {source.name}"
     )
 
 

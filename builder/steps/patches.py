@@ -12,7 +12,7 @@ from builder.model.patch_sets import Condition
 from builder.model.values import PatchedSource, PatchFile, PatchResult, SourceTree
 from builder.ports import GitStore, PatchIndex
 from builder.steps import diffs, edits, patch_failure
-from builder.steps.patch_failure import explained
+from builder.steps.patch_failure import edits_failed, explained
 from builder.steps.series import PatchSetInvalid, parse_series, read_sets
 
 __all__ = [
@@ -83,6 +83,13 @@ def files_of(patch: PatchFile) -> set[str]:
     return diffs.read(patch.data, strip=patch.strip).files
 
 
+def applies(patch: PatchFile, index: PatchIndex) -> bool:
+    """Whether a patch, or every text edit, finds its place in what an index holds."""
+    if patch.edits:
+        return not edits.edit(patch.edits, {f: index.held(f) for f in files_of(patch)}).wrong
+    return not index.check(patch.data, strip=patch.strip)
+
+
 def met(condition: Condition, tree: str, *, store: GitStore) -> bool:
     data = store.blob(tree, condition.file)
     if condition.absent:
@@ -124,7 +131,7 @@ def _edits(
     held = {file: store.blob(tree, file) for file in sorted(files_of(patch))}
     found = edits.edit(patch.edits, held)
     if found.wrong:
-        return explained(source, tree, patch, "\n".join(found.wrong), store)
+        return edits_failed(source, tree, patch, found.wrong, store)
     if found.already_there:
         return PatchResult(patch, "already-there", tree)
     for file, data in found.files.items():
@@ -138,7 +145,10 @@ def check_locked(patched: PatchedSource, locked: LockedSource, place: Place) -> 
     Raises: PatchDrift, which names the first patch that differs.
     """
     name = patched.source.name
-    hint = f"if the change is wanted: imgbuild lock {place.file.stem} --update {name}"
+    hint = (
+        "the same patch on the same tree: the lock was edited, or merged by hand; compute it anew "
+        f"from the same pins, then read the diff: imgbuild lock {place.file.stem}"
+    )
     for i, (result, lock) in enumerate(zip(patched.patches, locked.patches, strict=False)):
         where = Place(place.file, key=(*place.key, "patches", i))
         path = result.patch.path

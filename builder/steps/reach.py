@@ -12,6 +12,7 @@ from builder.errors import Finding, Place, SourceError
 from builder.model.lane import Dep, Source
 from builder.model.values import GitPin
 from builder.ports import GitStore, Say
+from builder.steps.hints import unless_edited
 
 TAGS = "refs/tags/"
 
@@ -54,9 +55,10 @@ def tag_moved(pinned: GitPin, seen: str, place: Place, *, entry: str) -> Finding
     tag = (pinned.ref or "").removeprefix(TAGS)
     return Finding(
         "tag-moved", f"{pinned.name}: the tag {tag} {seen}, pinned is {pinned.commit:.12}",
-        "a tag stays where it is, unless somebody replaces a release: find out why before you "
-        f"build from either; to take what is there now: imgbuild lock {place.file.stem} --update "
-        f'{entry}, then read the diff; to stay, say why in the lane: unreachable = "…"',
+        f"{unless_edited(place.file.stem)}find out why before you build from either (a tag stays "
+        "where it is, unless somebody replaces a release); to take what is there now: imgbuild "
+        f"lock {place.file.stem} --update {entry}, then read the diff; to stay, say why in the "
+        'lane: unreachable = "…"',
         place=place,
     )  # fmt: skip
 

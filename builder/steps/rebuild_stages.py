@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from builder.model.values import UNNAMED
 from builder.steps.dockerfile import Dockerfile, Instruction, Stage
 from builder.steps.dockerfile_words import expand
 
@@ -32,7 +33,8 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class StageRun:
-    title: str
+    name: str  # "" for a stage without AS
+    title: str  # what a build calls it while it runs
     line: int
     reasons: tuple[Reason, ...]  # by line; none: all of it comes from the cache
     needed: bool  # whether the last stage is made from it
@@ -51,7 +53,15 @@ def stage_runs(before: BuildInputs, after: BuildInputs) -> tuple[StageRun, ...]:
         found = [*_own(stage, old, before, after), *_inherited(stage, reasons, after)]
         reasons[stage.index] = tuple(sorted(set(found), key=lambda r: (r.line, r.why, r.cause)))
     needed = _needed(after)
-    return tuple(StageRun(s.title, s.line, reasons[s.index], s.index in needed) for s in new.stages)
+    return tuple(
+        StageRun(s.name, _title(s, new), s.line, reasons[s.index], s.index in needed)
+        for s in new.stages
+    )
+
+
+def _title(stage: Stage, whole: Dockerfile) -> str:
+    is_last = stage.index == len(whole.stages) - 1
+    return UNNAMED if is_last and not stage.name else stage.title
 
 
 def _counterpart(stage: Stage, new: Dockerfile, old: Dockerfile) -> Stage | None:

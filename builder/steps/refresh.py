@@ -6,6 +6,7 @@ the tree that it was locked on, onto the tree that it meets now.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,8 +16,9 @@ from builder.errors import Finding, Place
 from builder.model.lock import PatchState
 from builder.model.merges import Merged
 from builder.model.values import PatchFile, SourceTree
-from builder.ports import GitStore
+from builder.ports import GitStore, Project
 from builder.steps import patches
+from builder.steps.hints import settling
 
 Outcome = Literal["rewritten", "empty", "conflict"] | PatchState
 
@@ -27,12 +29,20 @@ class RefreshedPatch:
     outcome: Outcome
     data: bytes | None = None  # the new text, -p1; None: the file stays
     finding: Finding | None = None  # of a conflict
+    before: str = ""  # of a conflict: the tree that the patch is for
+    marked: str | None = None  # that tree with what could be merged, and markers
 
 
 def refresh(
-    now: SourceTree, former: SourceTree | None, found: Sequence[PatchFile], *, store: GitStore
+    now: SourceTree,
+    former: SourceTree | None,
+    found: Sequence[PatchFile],
+    *,
+    unknown: str = "",
+    store: GitStore,
 ) -> Iterator[RefreshedPatch]:
-    """Each patch on the tree `now`; `former` is the one that they were locked on."""
+    """Each patch on the tree `now`; `former` is the one that they were locked on, `unknown` says
+    why there is none."""
     before = former
     for patch in found:
         after = _after(before, patch, store)
@@ -41,7 +51,9 @@ def refresh(
             now = done.source
             yield RefreshedPatch(patch, done.patches[0].state)
         elif before is None or after is None or patch.edits:
-            yield RefreshedPatch(patch, "conflict", finding=_by_hand(failed[0].finding, patch))
+            why = "it does not apply where it was locked either" if before else unknown
+            finding = _by_hand(failed[0].finding, patch, why, now.name)
+            yield RefreshedPatch(patch, "conflict", finding=finding, before=now.tree)
         else:
             merged = store.merge(before.tree, now.tree, after.tree)
             one = _merged(patch, now, merged, failed[0].finding, store)
@@ -62,6 +74,15 @@ def rewritten(old: bytes, diff: bytes) -> bytes:
     return b"".join(head) + diff
 
 
+def without_strip(path: str, project: Project) -> None:
+    """What is written has the names of -p1."""
+    folder, _, name = path.rpartition("/")
+    series = f"{folder}/series"
+    text = (project.read(series) or b"").decode()
+    line = rf"(?m)^({re.escape(name)})[ \t]+-p\d+"
+    project.write(series, re.sub(line, r"\1", text).encode())
+
+
 def _after(before: SourceTree | None, patch: PatchFile, store: GitStore) -> SourceTree | None:
     """What the patch made of the former tree; None when it does not apply there either."""
     if before is None:
@@ -74,20 +95,24 @@ def _merged(
     patch: PatchFile, now: SourceTree, merged: Merged, failure: Finding, store: GitStore
 ) -> RefreshedPatch:
     if merged.conflicts:
-        return RefreshedPatch(patch, "conflict", finding=_conflict(patch, merged, failure))
+        finding = _conflict(patch, merged, failure, now.name)
+        return RefreshedPatch(
+            patch, "conflict", finding=finding, before=now.tree, marked=merged.tree
+        )
     if merged.tree == now.tree:
         return RefreshedPatch(patch, "empty")
     data = rewritten(patch.data, store.diff(now.tree, merged.tree))
     return RefreshedPatch(patch, "rewritten", data)
 
 
-def _by_hand(failure: Finding, patch: PatchFile) -> Finding:
+def _by_hand(failure: Finding, patch: PatchFile, why: str, source: str) -> Finding:
     """Of a patch that no merge can carry over: what it was made on is not known here."""
-    why = "text edits are not merged" if patch.edits else "it does not apply where it was locked"
-    return replace(failure, hint=f"{why}: make it again by hand, then: imgbuild patch check")
+    if patch.edits:  # they say themselves what to correct
+        return failure
+    return replace(failure, hint=f"{why}: {settling(source)}")
 
 
-def _conflict(patch: PatchFile, merged: Merged, failure: Finding) -> Finding:
+def _conflict(patch: PatchFile, merged: Merged, failure: Finding, source: str) -> Finding:
     shown: list[str] = []
     for conflict in merged.conflicts[:4]:
         shown += [conflict.words, *_markers(conflict.held)]
@@ -96,7 +121,7 @@ def _conflict(patch: PatchFile, merged: Merged, failure: Finding) -> Finding:
     return Finding(
         "patch-conflict",
         f"{patch.path} conflicts with upstream in {files}",
-        "the file is as it was; settle these places in it by hand, then: imgbuild patch check",
+        f"the patch is as it was; {settling(source)}",
         "\n".join(shown),
         place,
     )

@@ -186,8 +186,8 @@ class _Replay:
         locked = self.locked.compose[i].result_tree
         return ComposeDrift(
             f"{self.name}: {what} gives tree {found:.12}, the lock says {locked:.12}",
-            hint="the lock was edited, or made with a git that merges otherwise: lock it again, "
-            f"imgbuild lock {self.place.file.stem} --update {self.name}, and read the diff",
+            hint="the lock was edited, or made with a git that merges otherwise (git --version): "
+            + restoring(self.place.file.stem),
             place=Place(self.place.file, key=(*self.place.key, "compose", i, "result-tree")),
         )
 

@@ -95,6 +95,9 @@ def source(
     of a submodule or of a head raises.
     """
     info = store.commit(pinned.commit)
+    if old is not None and old.tree != info.tree:
+        place = Place(lane.with_suffix(".lock"), key=("sources", pinned.name))
+        raise LockEdited.of([_edited("tree", place)])  # nothing can be composed onto it
     composed = replay.composed(
         pinned, wanted, old, former,
         lane=lane, project=project, store=store, files=files, say=say,
@@ -200,11 +203,16 @@ def edited(
         return
     for key in ("tree", "time", "submodules"):
         if getattr(old, key) != getattr(new, key):
-            yield Finding(
-                LockEdited.code, f"{place.key[-1]}: the lock's {key} does not follow from its "
-                "commit: it was edited", restoring(place.file.stem),
-                place=Place(place.file, key=(*place.key, key)),
-            )  # fmt: skip
+            yield _edited(key, place)
+
+
+def _edited(key: str, place: Place) -> Finding:
+    return Finding(
+        LockEdited.code,
+        f"{place.key[-1]}: the lock's {key} does not follow from its commit: it was edited",
+        restoring(place.file.stem),
+        place=Place(place.file, key=(*place.key, key)),
+    )
 
 
 def _submodules(

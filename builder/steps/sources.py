@@ -213,7 +213,7 @@ def _commit(
         yield Finding(
             TreeMismatch.code,
             f"{name}: the commit holds tree {found:.12}, the lock says {tree:.12}",
-            _hint(place, name.partition("/")[0]),
+            restoring(place.file.stem),
             place=_at(place, *key, "tree"),
         )
 
@@ -238,7 +238,7 @@ def _gitlink(
         yield Finding(
             TreeMismatch.code,
             f"{name}: the gitlink {path} holds {held}, the lock says {subs[path].commit:.12}",
-            _hint(place, name),
+            restoring(place.file.stem),
             place=_at(place, "submodules", path, "commit"),
         )
 
@@ -276,16 +276,9 @@ def _content_findings(
             f"{source.name}: the content is {found:.19}, the lock says {locked.content:.19}, "
             "though the trees are the same",
             "the lock was edited, or git's hash was broken: do not build from it; "
-            + _hint(place, source.name),
+            + restoring(place.file.stem),
             place=_at(place, "content"),
         )
-
-
-def _hint(place: Place, name: str) -> str:
-    return (
-        f"if the change is wanted: imgbuild lock {place.file.stem} --update {name}, "
-        "then read the diff"
-    )
 
 
 def _at(place: Place, *key: str) -> Place:

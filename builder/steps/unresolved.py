@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from builder.errors import Finding, ImgbuildError, LaneError, Place
+from builder.errors import Finding, ImgbuildError, LaneError, Place, together
 from builder.model.lane import Dep, Lane, Source
 from builder.ports import Project
 from builder.steps.lanes import LockMissing, image_folder
@@ -40,10 +40,13 @@ def image_missing(lane: Lane, *, project: Project) -> Finding | None:
     )
 
 
-def obstacles(lane: Lane, *, project: Project) -> Iterator[Finding]:
-    """Why a lane cannot be locked here at all, found before anything is fetched."""
-    if missing := image_missing(lane, project=project):
-        yield missing
+def obstacles(lane: Lane, *, project: Project) -> None:
+    """Raise for what keeps a lane from being locked here at all, before anything is fetched.
+
+    Raises: ImageMissing, PatchSetInvalid and its like, with the findings of all.
+    """
+    missing = image_missing(lane, project=project)
+    together([*([ImageMissing.of([missing])] if missing else []), *_patch_sets(lane, project)])
 
 
 def without_lock(missing: LockMissing, lane: Lane, *, project: Project) -> Iterator[Finding]:
@@ -70,11 +73,8 @@ def unresolved(lane: Lane, *, project: Project) -> Iterator[Finding]:
     for name, derived in sorted(lane.dep_sets.items()):
         does = f"reads the CMake files of {derived.from_}"
         yield _finding(lane, ("deps", name), ["the deps that it stands for"], does)
-    for _, source in sorted(lane.sources.items()):
-        try:
-            read_sets(source.patches, project=project)
-        except ImgbuildError as wrong:
-            yield from wrong.findings
+    for wrong in _patch_sets(lane, project):
+        yield from wrong.findings
     for name, base in sorted(lane.base.items()):
         if base.ref is not None and "@sha256:" not in base.ref:
             lacking = [f"digest of {base.ref} for {' and '.join(lane.platforms)}"]
@@ -84,6 +84,14 @@ def unresolved(lane: Lane, *, project: Project) -> Iterator[Finding]:
     for kind, packages in (("python", lane.python), ("debs", lane.debs)):
         for name in sorted(packages):
             yield _finding(lane, (kind, name), ["version", "file", "sha256"], "asks the index")
+
+
+def _patch_sets(lane: Lane, project: Project) -> Iterator[ImgbuildError]:
+    for _, source in sorted(lane.sources.items()):
+        try:
+            read_sets(source.patches, project=project)
+        except ImgbuildError as wrong:
+            yield wrong
 
 
 def _values(table: Source | Dep) -> Iterator[str]:

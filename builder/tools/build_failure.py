@@ -174,8 +174,9 @@ _KINDS: tuple[tuple[type[BuildFailed], Callable[[Evidence], str], str], ...] = (
     (OutOfMemory, _killed,
      "give the lane fewer jobs at once ([build] args), or the machine more memory or swap"),
     (BaseUnknown, _base,
-     "build FROM an argument BASE_… of a table [base.…] in the lane; if its digest is gone: "
-     "imgbuild lock LANE --update, with the table's name"),
+     "build FROM an argument BASE_… of a table [base.…] in the lane; if its digest is gone "
+     "and git diff locks/LANE.lock shows no edit: imgbuild lock LANE --update, with the table's "
+     "name"),
     (DockerfileInvalid, _dockerfile, ""),
     (EngineGone, _gone,
      "look whether it runs (docker info); the steps that ended are in its cache"),

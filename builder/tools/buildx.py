@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from builder.model.values import BuildRequest, BuildStep
+from builder.model.values import UNNAMED, BuildRequest, BuildStep
 from builder.ports import Say
 from builder.tools import docker_cli
 from builder.tools.build_failure import Evidence, explain, transient
@@ -125,7 +125,8 @@ class Narrator:
 
     def evidence(self, request: BuildRequest) -> Evidence:
         failed = next((v for v in self.vertices.by_digest.values() if v.failed), None)
-        return Evidence(failed, self.said, request.context / "Dockerfile", request.log)
+        written = request.dockerfile or request.context / "Dockerfile"
+        return Evidence(failed, self.said, written, request.log)
 
     def _line(self, line: LogLine) -> None:
         vertex = self.vertices.by_digest[line.vertex]
@@ -141,7 +142,7 @@ class Narrator:
 
     def _tell(self, vertex: Vertex, what: str) -> None:
         text = " ".join(what.split())
-        text = f"{vertex.stage or 'image'}  {text[:_SAID]}"
+        text = f"{vertex.stage or UNNAMED}  {text[:_SAID]}"
         if text != self._last:
             self._last = text
             self.say(text)

@@ -10,7 +10,7 @@ import os
 import secrets
 import socket
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from subprocess import Popen, TimeoutExpired
 from typing import IO, Literal
 
@@ -20,6 +20,12 @@ from builder.tools import docker_cli
 
 _LABEL = "io.imgbuild.temporary"  # host:pid of who made it
 _PIDS = "4096"
+_XATTR = "SCHILY.xattr."
+_NOT_THERE = (
+    "Could not find the file", "no such file or directory", "not a directory",
+    "too many links", "too many levels of symbolic links",
+)  # fmt: skip
+"""Also of a path through a link to itself: it leads nowhere."""
 
 Kind = Literal["file", "folder", "link", "hardlink", "other"]
 
@@ -124,7 +130,15 @@ def described(member: tarfile.TarInfo, root: str) -> ImageFile:
     elif member.islnk():
         kind = "hardlink"
     target = _below(member.linkname, root) if kind == "hardlink" else member.linkname
-    return ImageFile(_below(member.name, root), kind, member.mode & 0o7777, member.size, target)
+    return ImageFile(
+        _below(member.name, root), kind, member.mode & 0o7777, member.size, target,
+        (member.uid, member.gid), _xattrs(member.pax_headers),
+    )  # fmt: skip
+
+
+def _xattrs(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    pairs = ((key.removeprefix(_XATTR), value) for key, value in headers.items() if _XATTR in key)
+    return tuple(sorted(pairs))
 
 
 def _below(name: str, root: str) -> str:
@@ -134,7 +148,7 @@ def _below(name: str, root: str) -> str:
 
 
 def _is_absent(complaint: str) -> bool:
-    return "Could not find the file" in complaint or "no such file or directory" in complaint
+    return any(sign in complaint for sign in _NOT_THERE)
 
 
 @contextlib.contextmanager

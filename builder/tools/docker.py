@@ -34,6 +34,7 @@ from builder.tools.docker_cli import BuildxMissing, EngineMissing
 
 if TYPE_CHECKING:
     from python_on_whales import DockerClient, Image
+    from python_on_whales.components.container.models import ContainerConfig
 
 _BUILDX = (0, 13)  # the first with --progress=rawjson
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -225,7 +226,21 @@ def _described(image: Image) -> ImageInfo:
         command=_words(config.cmd),
         user=config.user or "",
         workdir=str(config.working_dir or ""),
+        more=_more(config),
     )
+
+
+def _more(config: ContainerConfig) -> Mapping[str, str]:
+    check = config.healthcheck
+    said = {
+        "EXPOSE": sorted(config.exposed_ports or ()),
+        "HEALTHCHECK": check.model_dump(mode="json", exclude_none=True) if check else None,
+        "ONBUILD": config.on_build,
+        "SHELL": config.shell,
+        "STOPSIGNAL": config.stop_signal,
+        "VOLUME": sorted(config.volumes or ()),
+    }
+    return {word: json.dumps(value, sort_keys=True) for word, value in said.items() if value}
 
 
 def _words(said: Sequence[str] | str | None) -> tuple[str, ...]:

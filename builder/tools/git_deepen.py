@@ -88,7 +88,7 @@ class Deepening:
             raise SourceUnavailable(
                 f"{tip.name}: the history of {tip.commit:.12} cannot be had",
                 hint=git_fetch.hint(tip, attempts),
-                detail=git_fetch.told(attempts),
+                detail=git_fetch.told(attempts, self._own()),
                 place=tip.place,
             )
         git_quarantine.write(self._folder / _DEEP, f"{depth}\n")

@@ -92,12 +92,14 @@ def fetch(pin: GitPin, at: Fetching) -> str | None:
     return next((url for url in pin.urls if _from_url(pin, url, at)), None)
 
 
-def unavailable(pin: GitPin, attempts: Sequence[Attempt]) -> Finding:
+def unavailable(
+    pin: GitPin, attempts: Sequence[Attempt], own: Sequence[git_env.Setting]
+) -> Finding:
     """What was tried for a pin that cannot be had, with a hint that fits."""
-    places = f"{len(pin.urls)} places" if len(pin.urls) > 1 else git_words.shown(pin.urls[0])
+    places = f"{len(pin.urls)} places" if len(pin.urls) > 1 else _asked(pin.urls[0], own)
     what = f"{pin.name}: commit {pin.commit:.12} cannot be had from {places}"
     return Finding(
-        SourceUnavailable.code, what, hint(pin, attempts), told(attempts), place=pin.place
+        SourceUnavailable.code, what, hint(pin, attempts), told(attempts, own), place=pin.place
     )
 
 
@@ -106,17 +108,24 @@ def hint(pin: GitPin, attempts: Sequence[Attempt]) -> str:
     return git_words.cure(pin, {attempt.why for attempt in attempts})
 
 
-def told(attempts: Sequence[Attempt]) -> str:
+def told(attempts: Sequence[Attempt], own: Sequence[git_env.Setting]) -> str:
     """The attempts by place, for a finding's detail."""
     lines: list[str] = []
     url = ""
     for attempt in attempts:
         if attempt.url != url:
             url = attempt.url
-            lines.append(git_words.shown(url))
+            lines.append(_asked(url, own))
         lines += [f"  {attempt.way}: {attempt.why.value}"]
         lines += [f"    {line}" for line in attempt.words.splitlines()]
     return "\n".join(lines)
+
+
+def _asked(url: str, own: Sequence[git_env.Setting]) -> str:
+    """A place, and the address that git takes for it where a setting of the person says so."""
+    used = git_env.rewritten(url, own)
+    instead = "" if used == url else f", asked at {git_words.shown(used)} (url.insteadOf of git)"
+    return git_words.shown(url) + instead
 
 
 def retried(call: Callable[[], process.Completed]) -> process.Completed:

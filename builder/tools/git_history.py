@@ -20,7 +20,7 @@ from pathlib import Path
 from builder.errors import SourceError, ToolFailed
 from builder.model.merges import CommitRange, Merged
 from builder.model.values import CommitInfo, GitPin
-from builder.ports import Say
+from builder.ports import PatchIndex, Say
 from builder.tools import git_culprit, git_deepen, git_env, git_merge, git_patch, process
 from builder.tools.git_deepen import BOUND, WHOLE
 
@@ -106,8 +106,9 @@ class HistoryFolder:
         return CommitRange(tuple(_infos(log)), int(found), complete, rewritten)
 
     def breaking(
-        self, old: GitPin, new: GitPin, patch: bytes, *, strip: int, paths: Sequence[str], say: Say
-    ) -> CommitInfo | None:
+        self, old: GitPin, new: GitPin, applies: Callable[[PatchIndex], bool],
+        *, paths: Sequence[str], say: Say,
+    ) -> CommitInfo | None:  # fmt: skip
         """The commit at which a patch applies no longer."""
         with self._deep.held():
             for _ in self._deep.steps([old, new], BOUND, say):
@@ -119,7 +120,7 @@ class HistoryFolder:
             first = self._git("log", "-z", "-1", *words[2:], "--encoding=UTF-8", old.commit).text
             commits = list(_infos(log))
             (before,) = _infos(first)
-            return git_culprit.first_bad(before, commits, patch, strip, self.git_dir)
+            return git_culprit.first_bad(before, commits, applies, self.git_dir)
 
     def last_change(self, commit: str, path: str, text: str) -> CommitInfo | None:
         """The newest commit, of those here, that changed how often a text stands in a file.

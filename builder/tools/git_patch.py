@@ -45,6 +45,16 @@ class TemporaryIndex:
         self._git(("git", "update-index", "-z", "--add", "--index-info"), line)
         return self._git(("git", "write-tree")).text.strip()
 
+    def drop(self, path: str) -> str:
+        """Take a file out; the tree."""
+        line = f"0 {'0' * 40}\t{path}\0".encode("utf-8", "surrogateescape")
+        self._git(("git", "update-index", "-z", "--index-info"), line)
+        return self._git(("git", "write-tree")).text.strip()
+
+    def held(self, path: str) -> bytes | None:
+        done = self._git(("git", "cat-file", "blob", f":{path}"), check=False)
+        return None if done.returncode else done.stdout
+
     def _applied(self, argv: tuple[str, ...], patch: bytes) -> tuple[str | None, str]:
         """The tree after a patch, or git's words; it may find only now that one path would be a
         file and a folder at once."""

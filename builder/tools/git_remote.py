@@ -43,7 +43,7 @@ def resolve(urls: Sequence[str], ref: str, *, own: Sequence[git_env.Setting], st
         f"{git_words.shown(urls[0])}: {ref} cannot be resolved",
         hint=f"the branch or tag was renamed or deleted: correct it in the lane ({ref})" if gone
         else hint(GitPin("this source", tuple(urls), ""), attempts),
-        detail=told(attempts),
+        detail=told(attempts, own),
     )  # fmt: skip
 
 

@@ -130,7 +130,7 @@ class Store:
             url = git_fetch.fetch(pin, Fetching(folder, self._own, progress, attempts, stop))
             told.ended(pin.name)
             if url is None:
-                return git_fetch.unavailable(pin, attempts)
+                return git_fetch.unavailable(pin, attempts, self._own)
             with git_quarantine.locked(self.git_dir):
                 if self.has(pin.commit):  # another process was faster
                     return FetchedPin(pin, None)

@@ -69,6 +69,9 @@ _MIRROR = (
 _INSTEAD = (
     'tell git where else it lies: git config --global url."<another address>".insteadOf "{url}"'
 )
+_EDITED = (
+    "if git diff locks/{lane}.lock shows an edit: git checkout -- locks/{lane}.lock; otherwise "
+)
 _ELSE = "run the git command by hand to see more"
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _ADVICE = re.compile(r"^(?:Please make sure you have the correct|and the repository exists)")
@@ -90,17 +93,19 @@ def cure(pin: GitPin, reasons: Set[Why]) -> str:
 
     A lane's mirrors are not asked for submodules, except for those beside their parent.
     """
-    text = next((text for why, text in _HINTS if why in reasons), _ELSE)
+    why, text = next(((why, text) for why, text in _HINTS if why in reasons), (Why.OTHER, _ELSE))
+    if why is Why.REFUSED and pin.place is not None and pin.place.file.suffix == ".lock":
+        text = _EDITED + text
     name, lane = pin.entry, pin.place.file.stem if pin.place else "LANE"
     if pin.is_submodule:
         mirror = _INSTEAD.format(url=shown(pin.urls[0]))
         return text.format(
-            name=pin.name, where="its parent's .gitmodules", mirror=mirror, move="",
+            name=pin.name, lane=lane, where="its parent's .gitmodules", mirror=mirror, move="",
             instead=f"; or {mirror}",
         )  # fmt: skip
     tracked = f"move the pin: imgbuild lock {lane} --update {name}"
     return text.format(
-        name=name, where="the lane", mirror=_MIRROR.format(name=name), instead="",
+        name=name, lane=lane, where="the lane", mirror=_MIRROR.format(name=name), instead="",
         move=f", or {tracked if pin.ref else 'name another commit there'}",
     )  # fmt: skip
 

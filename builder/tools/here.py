@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from builder.model.nodes import Node
 from builder.tools import process
@@ -16,10 +16,17 @@ class Here:
 
     node = Node("this host", "")
 
-    def script(self, text: str, *words: str, timeout_s: float) -> str:
+    def script(
+        self,
+        text: str,
+        *words: str,
+        timeout_s: float,
+        lives_on: bool = False,  # noqa: ARG002
+        is_alive: Callable[[], bool] | None = None,
+    ) -> str:
         done = process.run(
             ["sh", "-s", "--", *words], env=process.environment(), timeout_s=timeout_s,
-            stdin=text.encode(), check=False,
+            stdin=text.encode(), check=False, is_alive=is_alive,
         )  # fmt: skip
         if done.returncode:
             last = (done.complaint.splitlines() or ["no output"])[-1]
@@ -27,6 +34,13 @@ class Here:
         return done.text
 
     @contextlib.contextmanager
-    def stream(self, command: str) -> Iterator[subprocess.Popen[bytes]]:
-        with process.started(["sh", "-c", command], env=process.environment()) as running:
+    def stream(
+        self,
+        command: str,
+        *,
+        lives_on: bool = False,  # noqa: ARG002
+        timeout_s: float | None = None,
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        env = process.environment()
+        with process.started(["sh", "-c", command], env=env, timeout_s=timeout_s) as running:
             yield running

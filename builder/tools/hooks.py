@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NoReturn
 
-from builder.errors import BuildError, DistributionError, ToolFailed, ToolMissing
+from builder.errors import BuildError, DistributionError, ImgbuildError, ToolFailed, ToolMissing
 from builder.tools import process
 
 _HOOK_S = 600.0
@@ -43,6 +44,26 @@ def run_all(commands: Sequence[Sequence[str]], when: str, about: Mapping[str, st
             said = b"\n".join(text.strip() for text in (done.stdout, done.stderr) if text.strip())
             ended = f"{words[0]} ended with code {done.returncode}"
             _fail(when, ended, said.decode("utf-8", "replace")[-3000:])
+
+
+@contextmanager
+def righted(after: Callable[[str], None]) -> Iterator[None]:
+    """When the block fails or is interrupted, `after("failed")` puts right what was changed before;
+    the block's own error stays the first."""
+    try:
+        yield
+    except BaseException as error:
+        try:
+            after("failed")
+        except ImgbuildError as also:
+            if isinstance(error, ImgbuildError):
+                error.findings = (*error.findings, *also.findings)
+        raise
+
+
+def told(about: Mapping[str, str], result: str) -> dict[str, str]:
+    """What a hook is told that runs at an end: `result` is ok or failed."""
+    return {**about, "IMGBUILD_RESULT": result}
 
 
 def _fail(when: str, what: str, detail: str) -> NoReturn:

@@ -35,4 +35,7 @@ def digest(path: Path) -> str:
 
 def again() -> str:
     """A hint; who knows the lane and its entry says which they are."""
-    return "if another version is wanted: imgbuild lock LANE --update NAME"
+    return (
+        "if git diff locks/LANE.lock shows an edit: git checkout -- locks/LANE.lock; otherwise, if "
+        "another version is wanted: imgbuild lock LANE --update NAME"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import tempfile
@@ -17,6 +18,7 @@ _GLIBC = range(39, 16, -1)  # 2.39 is Ubuntu 24.04's, 2.17 that of manylinux2014
 _MACHINES = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
 _OLD = {"x86_64": ("manylinux2014", "manylinux2010", "manylinux1"), "aarch64": ("manylinux2014",)}
 _BROKEN = re.compile(r"after connection broken by '(?:ProtocolError\('[^']*', )?(\w+)")
+_VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
 _TIMEOUT_S = 3600  # wheels have gigabytes; pip itself gives up on a connection that is silent
 
 
@@ -84,7 +86,8 @@ class PipIndex:
                 "or take the project as a source of the lane",
                 detail=_errors(complaint),
             )
-        what = name if wanted.endswith("requirements.txt") else wanted
+        is_locked = wanted.endswith("requirements.txt")
+        what = name if is_locked else wanted
         if broken := _BROKEN.search(complaint):
             return PackageUnavailable(
                 f"{what}: an index does not answer ({broken[1]})",
@@ -94,7 +97,8 @@ class PipIndex:
             )
         return PackageUnavailable(
             f"{what}: pip finds no such wheel for {platform} with Python {self._python}",
-            hint=f"{again()}; pip config list shows which index was asked",
+            hint=(again() if is_locked else _otherwise(wanted, complaint))
+            + "; pip config list shows which index was asked",
             detail=_errors(complaint),
         )
 
@@ -137,6 +141,22 @@ def _project(wanted: str) -> str:
             hint="leave the URL or the marker out; where an index lies is pip's setting",
         )
     return requirement.name
+
+
+def _otherwise(wanted: str, complaint: str) -> str:
+    """What to write in the lane, by the versions that pip names: the nearest to an exact one."""
+    from packaging.requirements import Requirement
+    from packaging.version import InvalidVersion, Version
+
+    named = _VERSIONS.search(complaint)
+    near = there = named[1].split(", ") if named and named[1] != "none" else []
+    with contextlib.suppress(InvalidVersion):
+        asked = Version(str(Requirement(wanted).specifier).lstrip("=~"))
+        below = [version for version in there if Version(version) < asked]
+        near = [*below[-2:], *there[len(below) :][:2]]
+    if not there:
+        return f"the lane asks for {wanted}: correct the name or the version there"
+    return f"the lane asks for {wanted}: correct it there; the index has {', '.join(near[-4:])}"
 
 
 def _tags(platform: str, python: str) -> Iterator[str]:

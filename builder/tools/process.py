@@ -10,11 +10,13 @@ import contextlib
 import errno
 import os
 import re
+import select
 import shlex
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -69,15 +71,16 @@ def run(
     stdin: bytes = b"",
     cwd: Path | None = None,
     check: bool = True,
+    is_alive: Callable[[], bool] | None = None,
 ) -> Completed:
     """Run a program to its end and hold what it writes.
 
     Raises: ToolMissing; ToolFailed when it ends with another code than 0 (and `check`), or
-    does not end within `timeout_s` (its whole process group is then killed).
+    does not end within `timeout_s`, or while `is_alive` (its whole process group is then killed).
     """
     with started(argv, env=env, cwd=cwd) as process:
         try:
-            out, err = process.communicate(stdin, timeout=timeout_s)
+            out, err = _communicated(process, stdin, timeout_s, is_alive)
         except subprocess.TimeoutExpired as expired:
             raise ToolFailed(
                 f"{argv[0]}: no end after {timeout_s:g} s",
@@ -88,6 +91,23 @@ def run(
     if check and done.returncode:
         raise failed(done)
     return done
+
+
+def _communicated(
+    process: subprocess.Popen[bytes],
+    stdin: bytes,
+    timeout_s: float,
+    is_alive: Callable[[], bool] | None,
+) -> tuple[bytes, bytes]:
+    end = time.monotonic() + timeout_s
+    while True:
+        left = end - time.monotonic()
+        try:
+            return process.communicate(stdin, timeout=left if is_alive is None else min(left, 1))
+        except subprocess.TimeoutExpired:
+            if is_alive is None or left <= 0 or not is_alive():
+                raise
+            stdin = b""  # what is left of it goes on
 
 
 @contextlib.contextmanager
@@ -131,6 +151,16 @@ def started(
     finally:
         timer.cancel()
         _stop(process)
+
+
+def await_output(running: Sequence[subprocess.Popen[bytes]], *, timeout_s: float) -> None:
+    """Until each has written or ended, or the time is over."""
+    end = time.monotonic() + timeout_s
+    for one in running:
+        assert one.stdout is not None
+        heard = select.poll()
+        heard.register(one.stdout, select.POLLIN)
+        heard.poll(max(0, end - time.monotonic()) * 1000)
 
 
 def failed(done: Completed) -> ToolFailed:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from builder.model.distribution import SourceImage
+from builder.model.proven import digest
 from builder.node_ports import Layers
 from builder.tools import docker_cli
 from builder.tools.layers_content import ContentLayers
@@ -76,7 +77,11 @@ def _described(raw: Mapping[str, Any]) -> SourceImage:
         architecture=str(raw.get("Architecture", "")),
         created=str(raw.get("Created", "")),
         size=int(raw.get("Size") or 0),
-    )
+        digest=digest(
+            (raw.get("RootFS") or {}).get("Layers") or (), config.get("Env") or (),
+            config.get("Entrypoint") or (), config.get("Cmd") or (), config.get("User") or "",
+        ),
+    )  # fmt: skip
 
 
 def _age(raw: Mapping[str, Any]) -> tuple[str, str]:

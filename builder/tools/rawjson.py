@@ -19,7 +19,9 @@ from typing import Any
 
 from builder.model.values import BuildStep
 
-_NAME = re.compile(r"\[(?:linux/\S+ )?(?:(?P<stage>\S+) +)?\d+/\d+\] (?P<what>.*)", re.DOTALL)
+_NAME = re.compile(
+    r"\[(?:linux/\S+ )?(?:(?P<stage>\S+) +)?(?P<line>\d+)/\d+\] (?P<what>.*)", re.DOTALL
+)
 _UNNAMED = re.compile(r"stage-\d+")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _LONGEST_LINE = 64 * 1024  # characters of a log line without an end
@@ -64,6 +66,28 @@ class Vertex:
         return _NAME.match(self.name) is not None
 
     @property
+    def is_internal(self) -> bool:
+        return self.name.startswith("[internal]")
+
+    @property
+    def group(self) -> str:
+        """What it is a step of: a stage of the Dockerfile, or itself."""
+        match = _NAME.match(self.name)
+        return (match["stage"] or "") if match else self.name
+
+    @property
+    def line(self) -> int:
+        """Which step of its stage it is."""
+        match = _NAME.match(self.name)
+        return int(match["line"]) if match else 0
+
+    @property
+    def first(self) -> datetime:
+        found = self.started or self.completed
+        assert found is not None, "it has ended"
+        return found
+
+    @property
     def is_running(self) -> bool:
         return self.started is not None and self.completed is None
 
@@ -97,11 +121,17 @@ class Vertices:
             yield from self._log(log)
 
     def steps(self) -> tuple[BuildStep, ...]:
-        """The vertices that ended, but for what BuildKit does for itself."""
+        """The vertices that ended, but for what BuildKit does for itself: stage after stage, as
+        they began, each by its lines."""
+        ended = [v for v in self.by_digest.values() if v.completed and not v.is_internal]
+        began: dict[str, datetime] = {}
+        for vertex in ended:
+            began[vertex.group] = min(filter(None, (began.get(vertex.group), vertex.first)))
         return tuple(
             BuildStep(vertex.stage, vertex.instruction, vertex.seconds, vertex.cached)
-            for vertex in self.by_digest.values()
-            if vertex.completed and not vertex.name.startswith("[internal]")
+            for vertex in sorted(
+                ended, key=lambda v: (not v.is_of_dockerfile, began[v.group], v.group, v.line)
+            )
         )
 
     def _update(self, told: Mapping[str, Any]) -> tuple[Vertex, bool]:

@@ -6,7 +6,9 @@ The node may pass on what it gets to others, in a chain; each says `ok NAME` for
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
+import select
 import subprocess
 import threading
 import time
@@ -20,15 +22,29 @@ from builder.node_ports import Connection, NodeLine
 from builder.tools.load_words import load_failed
 
 _QUEUED = 24  # pieces of at most 1 MB for each node
-_STALL_S = 60.0
-_LOAD_S = 3600.0  # the engine's own work after the last byte
+STALL_S = 180.0  # Linux itself calls a program hung that waits 120 s for a disk
+_UNPACK = 5e6  # bytes a second; a slow disk takes layers in at ten times that
+_PIECE = 1 << 16
 _END = object()
 
 
 class Stalled(DistributionError):
-    """A node takes no more bytes."""
+    """A node takes no more bytes, or does not come to an end with those that it took."""
 
     code = "stalled"
+
+
+def patience(stall_s: float, size: int) -> float:
+    """Seconds that an engine may work on so many bytes of layers without taking or saying more."""
+    return stall_s + size / _UNPACK
+
+
+def stalled(node: str, what: str, after_s: float) -> Stalled:
+    return Stalled(
+        f"{node}: {what} for {after_s:.0f} s: given up",
+        hint="look at its disk, its link and its engine (there: docker info; dmesg); the same "
+        "push then goes on from the layers that arrived",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +56,7 @@ class Parcel:
     pieces: Callable[[], Iterator[tuple[str | None, bytes]]]
     tail: Callable[[], bytes]  # asked when all pieces were given
     wanted: Mapping[str, frozenset[str]]
+    size: int = 0  # about, of all its layers as they are unpacked
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +64,16 @@ class Tail:
     data: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class _Load:
+    process: Popen[bytes]
+    size: int
+
+
 class Receiver:
     """Feeds the loads of `names`, the first over `link`; `command` is for so many of them.
+
+    A node that takes no byte for `stall_s`, or does not end a load in reasonable time, is given up.
 
     `error` says why it ended early. In a chain `names` shrinks to those that still follow, and
     `lost` says of the first that does not what was heard.
@@ -60,15 +85,17 @@ class Receiver:
         names: Sequence[str],
         command: Callable[[int], str],
         lines: Sequence[NodeLine],
+        *,
+        stall_s: float = STALL_S,
     ) -> None:
         self.names, self.lost = tuple(names), ""
         self.is_chain = len(self.names) > 1
         self._command = command
         self._link, self._lines = link, lines
         self._items: queue.Queue[object] = queue.Queue(_QUEUED)
-        self._running: list[Popen[bytes]] = []
+        self._running: list[_Load] = []
         self._stack = contextlib.ExitStack()
-        self._waits = False  # for the engine, not for the link
+        self._stall_s = stall_s
         self.error: ImgbuildError | None = None
         self.sent = 0
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -79,17 +106,11 @@ class Receiver:
         return self._link.node.name
 
     def put(self, item: object) -> None:
-        """Give it the next item; a node that takes nothing for a minute is given up."""
-        since = time.monotonic()
+        """Give it the next item, unless it has ended: how long that may take, it sees to itself."""
         while self.error is None:
             with contextlib.suppress(queue.Full):
                 self._items.put(item, timeout=0.5)
                 return
-            if self._waits:
-                since = time.monotonic()
-            if time.monotonic() - since > _STALL_S:
-                self.stop(Stalled(f"{self.name} takes no more bytes",
-                                  hint="look at its disk and link, then run it again"))  # fmt: skip
 
     def finish(self) -> None:
         """No more comes: wait for its last load."""
@@ -100,7 +121,9 @@ class Receiver:
         self.error = self.error or error
         for running in self._running:
             with contextlib.suppress(OSError):
-                running.kill()
+                running.process.kill()
+        with contextlib.suppress(queue.Full):
+            self._items.put_nowait(_END)  # where it waits for an item
 
     def _work(self) -> None:
         try:
@@ -120,52 +143,59 @@ class Receiver:
         if isinstance(item, Parcel):
             for line in self._lines:
                 line.say(item.name)
-            self._running.append(
-                self._stack.enter_context(self._link.stream(self._command(len(self.names))))
-            )
+            running = self._stack.enter_context(self._link.stream(self._command(len(self.names))))
+            assert running.stdin is not None
+            os.set_blocking(running.stdin.fileno(), False)
+            self._running.append(_Load(running, item.size))
         elif isinstance(item, Tail):
             self._settle(1)
             self._write(item.data)
-            stdin = self._running[-1].stdin
-            assert stdin is not None
-            stdin.close()
-            self._running[-1].stdin = None
+            running = self._running[-1].process
+            assert running.stdin is not None
+            running.stdin.close()
+            running.stdin = None
         else:
             assert isinstance(item, bytes)
             self._write(item)
 
     def _write(self, data: bytes) -> None:
-        stdin = self._running[-1].stdin
+        stdin = self._running[-1].process.stdin
         assert stdin is not None
         try:
-            stdin.write(data)
-            stdin.flush()
+            self._write_all(stdin.fileno(), memoryview(data))
         except BrokenPipeError:
             for running in list(self._running):
-                running.stdin = None
+                running.process.stdin = None
                 self._check(running)
             raise
         self.sent += len(data)
         for line in self._lines:
             line.moved(len(data))
 
+    def _write_all(self, pipe: int, rest: memoryview) -> None:
+        room, since = select.poll(), time.monotonic()
+        room.register(pipe, select.POLLOUT)
+        while rest and self.error is None:
+            if room.poll(500):
+                with contextlib.suppress(BlockingIOError):
+                    rest, since = rest[os.write(pipe, rest[:_PIECE]) :], time.monotonic()
+            elif time.monotonic() - since > self._stall_s:
+                raise stalled(self.name, "takes no more bytes", self._stall_s)
+
     def _settle(self, keep: int) -> None:
         """Wait until all loads but the last `keep` have ended well."""
-        self._waits = True
         while len(self._running) > keep:
             self._check(self._running[0])
             self._running.pop(0)
-        self._waits = False
 
-    def _check(self, running: Popen[bytes]) -> None:
+    def _check(self, load: _Load) -> None:
+        running, limit_s = load.process, patience(self._stall_s, load.size)
         try:
-            out, err = running.communicate(timeout=_LOAD_S)
+            out, err = running.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
-            raise Stalled(
-                f"{self.name}: docker load does not end", hint="look at the node"
-            ) from None
+            raise stalled(self.name, "docker load does not end", limit_s) from None
         if running.returncode:
-            raise self._ended((err or out).decode("utf-8", "replace"))
+            raise self._ended((err.strip() or out).decode("utf-8", "replace"))
         if len(self.names) > 1:
             said = set(out.decode("utf-8", "replace").splitlines())
             follow = tuple(takewhile(lambda name: f"ok {name}" in said, self.names))

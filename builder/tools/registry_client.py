@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from builder.model.distribution import RegistryPlace
+from builder.model.schema import without_secrets
 from builder.tools.registry_api import authorization
 from builder.tools.registry_login import Login, login
 from builder.tools.registry_words import (
@@ -118,7 +119,8 @@ class RegistryClient:
             ) from error  # fmt: skip
         except (requests.RequestException, ValueError) as error:
             raise RegistryDown(
-                f"the registry {self.place.host} does not answer this host", detail=str(error),
+                f"the registry {self.place.host} does not answer this host",
+                detail=without_secrets(str(error)),
                 hint=f"try: curl -I {self.place.url}/v2/; or push without --via",
             ) from error  # fmt: skip
         if answer.status_code in (401, 403):

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +23,7 @@ from pathlib import Path
 from builder.errors import ToolFailed
 from builder.model.nodes import Node
 from builder.tools import process
+from builder.tools.ssh_guard import guarded
 from builder.tools.ssh_words import ConnectionLost, NodeFailed, NoTunnel, lost, understood
 
 CONNECT_S = 15
@@ -51,12 +52,20 @@ class Link:
     log: Path
     address: str
 
-    def script(self, text: str, *words: str, timeout_s: float) -> str:
-        argv = self._argv(shlex.join(["sh", "-s", "--", *words]))
+    def script(
+        self,
+        text: str,
+        *words: str,
+        timeout_s: float,
+        lives_on: bool = False,
+        is_alive: Callable[[], bool] | None = None,
+    ) -> str:
+        run = shlex.join if lives_on else guarded
         try:
             done = process.run(
-                argv, env=environment(), timeout_s=timeout_s, stdin=text.encode(), check=False
-            )
+                self._argv(run(["sh", "-s", "--", *words])), env=environment(),
+                timeout_s=timeout_s, stdin=text.encode(), check=False, is_alive=is_alive,
+            )  # fmt: skip
         except ToolFailed as late:
             raise ConnectionLost(
                 f"{self.node.name} did not answer within {timeout_s:g} s",
@@ -76,8 +85,11 @@ class Link:
         return NodeFailed(f"{self.node.name}: {last}", detail=complaint.strip()[-3000:])
 
     @contextlib.contextmanager
-    def stream(self, command: str) -> Iterator[subprocess.Popen[bytes]]:
-        with process.started(self._argv(command), env=environment()) as running:
+    def stream(
+        self, command: str, *, lives_on: bool = False, timeout_s: float | None = None
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        argv = self._argv(command if lives_on else guarded(["sh", "-c", command]))
+        with process.started(argv, env=environment(), timeout_s=timeout_s) as running:
             yield running
 
     @contextlib.contextmanager

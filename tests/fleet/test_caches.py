@@ -286,7 +286,7 @@ def test_what_is_refused(caches: Caches, host: Host) -> None:
     caches.folder(second).symlink_to(outside)
     only = host.folder / "only"  # all but rsync
     only.mkdir()
-    for name in ("flock", "sha256sum", "stat", "uname", "sort", "ls", "df", "sed"):
+    for name in ("sh", "flock", "sha256sum", "stat", "uname", "sort", "ls", "df", "sed"):
         (only / name).symlink_to(shutil.which(name) or name)
     caches.stand_in(third, "sh", f'PATH={only} exec /bin/sh "$@"')
     done = host.run(*PUSH, "all", "--from", "node1")

@@ -142,6 +142,32 @@ def test_a_node_in_the_chain_without_room(host: Host) -> None:
     assert TAG not in node.engine.ids()
 
 
+def test_a_node_in_the_chain_that_takes_no_more(host: Host) -> None:
+    """It alone fails, and its load is ended there, behind the node that passes on to it."""
+    host.fleet.introduce(*host.nodes)
+    host.has(*BASE)
+    node, hung = host.nodes[2], "sleep 65432"
+    real = node.engine.prefix / "usr/bin/docker"
+    path = node.bin / "docker"
+    path.write_text(f'#!/bin/sh\ncase $1 in load) exec {hung};; esac\nexec {real} "$@"\n')
+    path.chmod(0o755)
+    done = host.push("node1,node3", "--fanout", "chain", "--transport", "load",
+                     IMGBUILD_PUSH_STALL="3")  # fmt: skip
+    assert done.codes == {"node3": "stalled"}, done.out + done.err
+    assert done.states["node1"] == "pushed"
+    until(lambda: not naming(hung) and not hops(), "it hangs there still")
+
+
+def test_a_dry_run_says_who_passes_on(host: Host) -> None:
+    host.fleet.introduce(*host.nodes)
+    host.has(*BASE)
+    done = host.push("node1,node3", "--fanout", "chain", "--dry-run")
+    assert served(done) == {"node1": ("load", ""), "node3": ("chain", "node1")}
+    text = host.run("push", "--nodes", "node1,node3", "--fanout", "chain", "--dry-run")
+    assert "node3: from node1\n" in text.out
+    assert not any(n.engine.ids() for n in host.nodes)
+
+
 def test_a_slow_uplink_makes_a_chain(host: Host) -> None:
     host.fleet.introduce(*host.nodes)
     host.has(Layer(60_000 * KB, 220))

@@ -14,15 +14,15 @@ import pytest
 from tests.fleet.conftest import KB, TAG, Host, layers_of
 from tests.fleet.fleet import Node
 from tests.fleet.images import GOOD, Layer
-from tests.fleet.machine import call
+from tests.fleet.machine import call, naming, until
 
 pytestmark = pytest.mark.fleet
 LAYERS = tuple(Layer(size * KB, seed) for seed, size in enumerate((4000, 90, 3000, 5000, 400), 20))
 
 
-def fails_alone(host: Host, node: Node, code: str) -> dict[str, Any]:
+def fails_alone(host: Host, node: Node, code: str, **env: str) -> dict[str, Any]:
     """Push: this node fails with this code, the others get the image; its finding."""
-    done = host.push()
+    done = host.push(**env)
     assert done.code == 8, done.out + done.err
     assert done.codes == {node.name: code}, done.err
     others = [n for n in host.nodes if n is not node]
@@ -104,7 +104,10 @@ def test_no_permission_for_docker(host: Host) -> None:
 def test_a_node_without_docker(host: Host) -> None:
     host.has(*LAYERS)
     node = host.nodes[0]
-    (node.bin / "sh").write_text('#!/bin/bash\nPATH=/nowhere exec /bin/bash --posix "$@"\n')
+    only = host.folder / "only"
+    only.mkdir()
+    (only / "sh").symlink_to("/bin/sh")
+    (node.bin / "sh").write_text(f'#!/bin/sh\nPATH={only} exec /bin/sh "$@"\n')
     (node.bin / "sh").chmod(0o755)
     fails_alone(host, node, "no-docker")
 
@@ -164,6 +167,41 @@ def test_an_unreachable_node(host: Host) -> None:
         node.start_sshd()
         wait_for(node)
     assert host.push().code == 0
+
+
+HUNG = "sleep 54321"
+HANGS = f'case $1 in load|pull) exec {HUNG};; esac; exec "$0.real" "$@"'
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_node_that_takes_no_more(host: Host, number: int) -> None:
+    """A load here, a pull there: it is given up, and what hung there is ended."""
+    node = host.nodes[number]
+    host.has(*LAYERS)
+    stand_in(node, "docker", HANGS)
+    found = fails_alone(host, node, "stalled", IMGBUILD_PUSH_STALL="3")
+    assert f"{node.name}: takes no more bytes for " in found["what"]
+    assert not node.engine.ids()
+    until(lambda: not naming(HUNG), "it hangs there still")
+    (node.bin / "docker").unlink()
+    assert host.push().code == 0
+
+
+def test_what_hangs_there_ends_with_the_push(host: Host) -> None:
+    """Also when the push is killed; the sessions of another push go on."""
+    host.has(*LAYERS)
+    node = host.nodes[0]
+    stand_in(node, "docker", f'case $1 in info) exec {HUNG};; esac; exec "$0.real" "$@"')
+    running = host.start("push", "--nodes", "all", "--json")
+    until(lambda: bool(naming(HUNG)), "it does not hang")
+    (node.bin / "docker").unlink()
+    slow = host.start("push", "--nodes", "node1", "--json", "--limit-rate", "1 MB",
+                      "--compress", "none")  # fmt: skip
+    os.kill(running.pid, signal.SIGKILL)
+    running.communicate(timeout=20)
+    until(lambda: not naming(HUNG), "it hangs there still")
+    out, err = slow.communicate(timeout=60)
+    assert slow.returncode == 0, out + err
 
 
 CUTS = int(os.environ.get("IMGBUILD_CUTS", "0"))

@@ -239,6 +239,40 @@ def test_what_cannot_be_classified_is_an_error_with_file_and_line(place: Place) 
     place.prove()
 
 
+def test_hints_of_fetches_that_cannot_be_locked(place: Place) -> None:
+    """A tag that is gone stands in the source's file; one by URL may be left out or turned off."""
+    place.gadget.git("tag", "-d", "v1.0")
+    place.engine.commit(
+        {
+            **place.sources,
+            "cmake/external_projects/gadget.cmake": "\nFetchContent_Declare(gadget GIT_REPOSITORY "
+            f"file://{place.root}/repos/gadget.git GIT_TAG v1.0)",
+        }
+    )
+    with pytest.raises(ImgbuildError) as caught:
+        place.lock()
+    (gone,) = caught.value.findings
+    assert gone.code == "source-unavailable"
+    assert "(cmake/external_projects/gadget.cmake:2)" in gone.what
+    assert gone.place
+    assert (str(gone.place.file), gone.place.line) == (
+        "engine/cmake/external_projects/gadget.cmake", 2,
+    )  # fmt: skip
+    assert "define = { … }" in gone.hint
+    assert "[deps.gadget] with url, commit and into" in gone.hint
+    assert "in the lane" not in gone.hint
+    place.lane(f'[deps.gadget]\nurl = "./repos/gadget.git"\ncommit = "{place.c_gadget}"\n'
+               'into = "gadget"\n')  # fmt: skip
+    place.lock()  # the hint's way
+    text = "FetchContent_Declare(new URL https://h/x.tgz)\n"
+    place.engine.commit({**place.sources, "cmake/external_projects/new.cmake": text})
+    with pytest.raises(ImgbuildError) as caught:
+        place.lock("plain", "engine")
+    (by_url,) = caught.value.findings
+    for way in ("[deps.new] with url", 'leave-out = { new = "why" }', "define = { … }"):
+        assert way in by_url.hint
+
+
 def test_a_declared_dep_stands_in_for_a_fetch(place: Place) -> None:
     moved = place.gadget.commit({"python/g/__init__.py": "ours\n"})
     place.deps(f'[deps.gadget]\nurl = "./repos/gadget.git"\ncommit = "{moved}"\ninto = "g"\n')

@@ -189,3 +189,64 @@ def test_what_could_not_be_told_is_asked_again(tmp_path: Path, place: Place) -> 
     report = place.lock()
     assert report.warnings == ()
     assert report.lock.sources["kern"].reachable_from == "refs/heads/later"
+
+
+def flipped(lock: str, key: str, nth: int = 0) -> str:
+    """The lock with one digit changed of the nth value of this key."""
+    found = [*re.finditer(rf'^ *{key} = "(?:sha256:)?([0-9a-f]+)"', lock, re.MULTILINE)][nth]
+    at = found.start(1)
+    return f"{lock[:at]}{'1' if lock[at] != '1' else '2'}{lock[at + 1 :]}"
+
+
+@pytest.mark.parametrize(
+    ("key", "nth"),
+    [("tree", 0), ("tree", 1), ("tree", 2), ("content", 1), ("result-tree", 0), ("result-tree", 1),
+     ("commit", 1)],
+)  # fmt: skip
+def test_no_hint_for_an_edited_lock_moves_a_pin(
+    tmp_path: Path, place: Place, key: str, nth: int
+) -> None:
+    """One digit of a value that imgbuild computed itself: the cure is git's, or to compute it."""
+    inner, repo = graph(tmp_path, "inner"), graph(tmp_path)
+    held = inner.add({"x.h": "x\n"}, ref="refs/heads/main")
+    sub = {
+        ".gitmodules": '[submodule "i"]\n\tpath = sub\n\turl = ../inner.git\n',
+        "sub": ("160000", held),
+    }
+    start = repo.add({"a.txt": lines(), **sub}, ref="refs/heads/main")
+    repo.pull(7, repo.add({"a.txt": lines((20, "seven")), **sub}, start))
+    diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-line 1\n+one\n line 2\n"
+    place.write("patches/kern/gb10/series", "one.patch\n")
+    place.write("patches/kern/gb10/one.patch", diff)
+    keys = 'track = { branch = "main" }\ncompose = [{ pull = 7 }]\npatches = ["kern/gb10"]\n'
+    place.lane(f'[sources.kern]\nurl = "{repo.url}"\n{keys}')
+    place.lock()
+    good = place.text(LOCK)
+    repo.add({"a.txt": lines((11, "moved")), **sub}, start, ref="refs/heads/main")
+    place.write(LOCK, flipped(good, key, nth))
+    said = [*place.verify().findings]
+    assert said
+    try:
+        place.lock()
+        assert place.text(LOCK) == good  # computed anew, from the same pins
+    except ImgbuildError as refused:
+        assert place.text(LOCK) != good
+        said += refused.findings
+    for finding in said:
+        restores, _, otherwise = finding.hint.partition("; otherwise ")
+        assert "--update" not in restores
+        assert "git checkout -- locks/x.lock" in restores or "imgbuild lock x" in restores
+        assert not otherwise or finding.code == "source-unavailable"  # or the world lost it
+
+
+def test_an_edited_tree_of_a_composed_source_is_an_edited_lock(
+    tmp_path: Path, place: Place
+) -> None:
+    repo, base, head = composed(tmp_path)
+    place.lane(source(repo, base, f'{{ pull = 7, head = "{head}" }}', **MAIN))
+    place.lock()
+    place.write(LOCK, flipped(place.text(LOCK), "tree"))
+    with pytest.raises(ImgbuildError) as caught:
+        place.lock()
+    assert [f.code for f in caught.value.findings] == ["lock-edited"]
+    assert "git checkout -- locks/x.lock" in caught.value.findings[0].hint

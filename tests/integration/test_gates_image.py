@@ -66,6 +66,18 @@ printf '%s\n' 'Name: tiny' 'Description: x' 'Version: 2.5' 'Cflags: -I/opt/tiny/
 echo /opt/tiny/lib >/etc/ld.so.conf.d/tiny.conf
 ldconfig
 
+mkdir -p /opt/hid /usr/lib/only
+echo 'int hid(void) { return 1; }' >hid.c
+shared /opt/hid/libhid.so.1 -Wl,-soname,libhid.so.1 hid.c
+echo 'GROUP ( AS_NEEDED ( /opt/hid/libhid.so.1 ) )' >/usr/lib/libhid.so
+gcc -c hid.c && ar rcs /usr/lib/libonly.a hid.o
+echo 'int part(void); int whole(void) { return part(); }' >whole.c
+shared /usr/lib/libwhole.so whole.c
+echo 'int deep(void) { return 2; }' >deep.c
+shared /opt/deep/libdeep.so.1 -Wl,-soname,libdeep.so.1 deep.c
+echo 'int deep(void); int high(void) { return deep(); }' >high.c
+shared /usr/lib/libhigh.so high.c /opt/deep/libdeep.so.1
+
 device() { # device SO FATBIN
     printf '.section .nv_fatbin,"a"\n.balign 8\n.incbin "/tmp/fatbin/%s.nv_fatbin"\n' "$2" >x.s
     shared "$1" x.s
@@ -77,6 +89,8 @@ device /usr/lib/gates/d.so several
 device /opt/stub/e.so stub
 ln /opt/kernels/a.so /opt/kernels/hard.so
 ln -s a.so /opt/kernels/soft.so
+mkdir /opt/round
+ln -s loop /opt/round/loop
 shared /opt/kernels/host.so tiny.c
 
 site=$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
@@ -146,11 +160,14 @@ GOOD: tuple[tuple[Gate, tuple[str, ...]], ...] = (
     (File("/opt/tiny/include/tiny.h", mode="644", contains="tiny_inline"), ("53 bytes, mode 644",)),
     (File("/lib/gates/d.so"), ("bytes, mode 755",)),
     (File("/root/.cache", absent=True), ("is not there",)),
+    (File("/opt/round/loop", absent=True), ("is not there",)),
     (Python("demo_dist", version="==1.2.0+cu130"), ("1.2.0+cu130",)),
     (Python("Demo.Dist", "demo_mod", ">=1.2"), ("1.2.0+cu130", "imports in ")),
     (Link(("cudart",)), ("links without -L", "loads and runs")),
     (Link(("cudart", "m"), headers=("math.h",)),
      ("links without -L", "loads and runs", "links without -L", "loads and runs")),
+    (Link(("pthread",)), ("links without -L", "libpthread.a is empty")),
+    (Link(("c", "gcc_s")), ("links without -L", "loads and runs") * 2),
     (PkgConfig("tiny", ">=2.3", ("tiny.h", "int x(void); int x(void) { return tiny_inline(); }")),
      ("2.5", "compiles and loads, needs libtiny.so.2")),
     (CudaArch("/opt/kernels/**/*.so", ("sm_121a",), forbid=("sm_120a",)),
@@ -202,6 +219,7 @@ def failing(
         ("wrong", Package("bash"), "package: its dpkg status is 'deinstall ok config-files'", ""),
         ("bare", Package("bash"), "package: could not look: the image has no dpkg database", ""),
         ("good", File("/opt/none"), "file: no such file in the image", "COPY"),
+        ("good", File("/opt/round/loop"), "file: no such file in the image", "COPY"),
         ("good", File("/opt/kernels/a.so", mode="644"), "file: its mode is 755, not 644", "chmod"),
         ("good", File("/opt/kernels/a.so", "sha256:" + "0" * 64), "file: its content is sha256:",
          "write this digest"),
@@ -219,12 +237,20 @@ def failing(
          "python: could not look: the image has no /opt/venv/bin/python", "name the interpreter"),
         ("bare", Python("pip"), "python: could not look: the image has no python3", ""),
         ("no-link", Link(("cudart",)), "link: /usr/bin/ld: cannot find -lcudart", "LIBRARY_PATH"),
+        ("good", Link(("uring",)), "link: /usr/bin/ld: cannot find -luring",
+         "lock its -dev package ([debs.liburing-dev]"),
         ("no-load", Link(("cudart",)),
          "load: code 127: ./m: error while loading shared libraries: libcudart.so.13: cannot open",
          "LIBRARY_PATH does not help here"),
         ("good", Link(("m",), headers=("cuda_runtime.h",)), "link: m.c:1:10: fatal error: cuda_run",
          "a header is missing"),
-        ("bare", Link(("cudart",)), "link: the image has no C compiler", "apt-get install gcc"),
+        ("good", Link(("hid",)),
+         "load: code 127: ./m: error while loading shared libraries: libhid.so.1: cannot open",
+         "ld.so.conf.d"),
+        ("good", Link(("only",)), "load: nothing to load: there is only an archive,", "libonly"),
+        ("good", Link(("whole",)), "link: ", "libwhole needs symbols that are in no library"),
+        ("good", Link(("high",)), "link: ", "libhigh needs another library, whose folder"),
+        ("bare", Link(("cudart",)), "link: the image has no C compiler", "gcc and libc6-dev"),
         ("good", PkgConfig("liburing"), "pkg-config: unknown to pkg-config: Package liburing was",
          "liburing-dev"),
         ("good", PkgConfig("tiny", ">=3"), "pkg-config: has version 2.5, not >=3", ""),

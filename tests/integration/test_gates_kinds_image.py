@@ -28,7 +28,7 @@ from builder.steps.gates.wheel_record import WheelRecord
 from builder.tools.docker import DockerEngine
 
 BASE = Path(__file__).parents[2] / ".demo/base/rootfs.tar"
-TARGETS = ("base", "good", "bad")
+TARGETS = ("base", "good", "bad", "owned")
 TOKEN = "ghp_" + "aB3x" * 9
 
 pytestmark = [
@@ -66,6 +66,17 @@ LABEL maintainer=lab
 USER vllm
 ENTRYPOINT ["python3", "-m", "demo"]
 CMD ["--help"]
+
+FROM base AS owned
+RUN chown 33:44 /etc/passwd && touch -c /etc/group && chmod 644 /etc/group && \
+    python3 - <<'PY'
+import os
+value = bytes.fromhex("0100000200200000000000000000000000000000")
+os.setxattr("/usr/bin/gzip", "security.capability", value)
+PY
+ENV LD_PRELOAD=/opt/x.so
+HEALTHCHECK CMD true
+USER nobody
 
 FROM good AS bad
 USER root
@@ -121,6 +132,7 @@ def facts(images: Images, tmp_path_factory: pytest.TempPathFactory) -> LaneFacts
 ALLOWED = (
     "opt/**", "usr/local/**", "etc/**", "var/**", "home/**", "tmp/**", "root/**",
 )  # fmt: skip
+CONFIG = ("ENV LIBRARY_PATH", "LABEL *", "USER", "ENTRYPOINT", "CMD")
 GOOD: tuple[tuple[Gate, str], ...] = (
     (Env("LIBRARY_PATH", contains="/usr/local/cuda/lib64"), "'/usr/local/cuda/lib64:/opt/lib'"),
     (Label("maintainer", "lab"), "'lab'"),
@@ -133,7 +145,7 @@ GOOD: tuple[tuple[Gate, str], ...] = (
     (Headers(("vector",), "c++"), "found and compiled"),
     (Ptxas(("sm_120a",), ("/opt/triton/bin/ptxas*",)), "taken by /opt/triton/bin/ptxas-blackwell"),
     (Secrets(), "none in "),
-    (Layers("runtime", ALLOWED), "all of them declared"),
+    (Layers("runtime", ALLOWED, config=CONFIG), "all of them declared"),
     (Log(must=("^x$",)), "1 line is"),
 )
 
@@ -159,7 +171,7 @@ BAD: tuple[tuple[str, Gate, str, str], ...] = (
     ("good", Ptxas(("sm_121a",), ("/opt/triton/bin/ptxas*",)), "12.8 refuses sm_121a", "Triton"),
     (
         "good",
-        Layers("runtime", ("usr/**", "etc/**")),
+        Layers("runtime", ("usr/**", "etc/**"), config=CONFIG),
         "undeclared differences, such as added: opt/",
         "allow",
     ),
@@ -178,6 +190,15 @@ def test_fails(
     verdict = next(v for v in images.look(target, gate, facts) if not v.passed)
     assert says in verdict.seen
     assert hint in verdict.hint
+
+
+def test_owners_capabilities_and_config(images: Images, facts: LaneFacts) -> None:
+    (verdict,) = images.look("owned", Layers("runtime", ()), facts)
+    assert verdict.detail.splitlines() == [
+        "changed: ENV LD_PRELOAD", "changed: HEALTHCHECK", "changed: USER", "changed: etc/passwd",
+        "changed: usr/bin/gzip",
+    ]  # fmt: skip
+    assert "in `config`" in verdict.hint
 
 
 def test_a_token_in_history_and_in_a_file(images: Images, facts: LaneFacts) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from builder.model.label_names import BUILD_ID, CREATED, PROVEN
+from builder.model.proven import digest_of, is_derived
 from builder.model.values import BuildRequest, BuiltImage, PassedGates
 from builder.steps.image import RECORD, dockerfile
 from builder.steps.labels import (
@@ -15,7 +17,7 @@ from builder.steps.labels import (
     drop_candidates,
     label,
 )
-from builder.tools import docker_cli
+from builder.tools import docker_cli, push_source
 from tests.integration.conftest import EPOCH, Bench
 
 pytestmark = pytest.mark.docker
@@ -71,7 +73,12 @@ def test_two_builds_at_different_times_are_one_image(
         assert before is not None
         assert after is not None
         assert (after.id, after.layers) == (done.id, before.layers)
-        assert (after.labels, after.env["A"]) == (LABELS, "b")
+        assert (
+            after.labels
+            == {**LABELS, PROVEN: digest_of(before)}
+            == {**LABELS, PROVEN: digest_of(after)}
+        )
+        assert after.env["A"] == "b"
         assert history(tag) == lines  # no further entry
         assert after.created == "2025-09-12T16:00:00+00:00"
         assert engine.image(built.reference) is None
@@ -113,3 +120,36 @@ def test_an_onbuild_that_would_change_the_layers(bench: Bench, tag: str, tmp_pat
     assert bench.engine.image(built.reference) is not None  # to look into
     drop_candidates("imgbuild-test", keep="", ended=lambda _: True, engine=bench.engine)
     assert bench.engine.image(built.reference) is None
+
+
+def test_what_is_built_on_a_proven_image_inherits_its_labels_only(
+    each_store: Bench, tag: str, tmp_path: Path
+) -> None:
+    """Another file, and no more than another variable: neither is the image that gates saw."""
+    engine = each_store.engine
+    built = candidate(each_store, tmp_path / "c", f"derive-{tag.rpartition(':')[2]}")
+    labels = {**LABELS, BUILD_ID: "ab" * 32, CREATED: "2025-09-12T16:00:00Z"}
+    label(
+        PassedGates(built, ()), labels, [tag], platform=each_store.platform, epoch=EPOCH,
+        engine=engine,
+    )  # fmt: skip
+    proven = engine.image(tag)
+    assert proven
+    assert not is_derived(proven.labels, digest_of(proven), proven.created)
+    source = push_source.DockerSource().find(tag)
+    assert source
+    assert source.digest == digest_of(proven)  # both ways to describe it say the same
+    for number, line in enumerate(("ENV A=other", "COPY --chmod=644 new /new")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "new").write_text("new")
+        (folder / "Dockerfile").write_text(f"FROM {tag}\n{line}\n")
+        request = BuildRequest(
+            folder, {}, {}, {}, f"{tag}-derived", each_store.platform, tmp_path / "log"
+        )
+        image, _ = engine.build(request, say=lambda _: None)
+        found = engine.image(image)
+        assert found
+        assert found.labels == proven.labels
+        assert is_derived(found.labels, digest_of(found), found.created)
+    engine.untag(f"{tag}-derived")

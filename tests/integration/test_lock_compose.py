@@ -42,7 +42,7 @@ class Silent:
     def title(self, text: str) -> None: ...
     def note(self, text: str) -> None: ...
     @contextlib.contextmanager
-    def stage(self, name: str, *, last_s: float | None = None) -> Iterator[Any]:
+    def stage(self, name: str) -> Iterator[Any]:
         yield type(
             "Line",
             (),

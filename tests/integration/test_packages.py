@@ -66,6 +66,27 @@ def test_wheels_that_cannot_be_had(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("inner==1.16.9", "correct it there; the index has 1.6.1, 1.16.0, 1.17.0;"),
+        ("inner>9", "correct it there; the index has 1.6.1, 1.16.0, 1.17.0;"),
+        ("innner==1.16.0", "correct the name or the version there;"),
+    ],
+)
+def test_a_version_that_nobody_has_is_the_lanes_fault(
+    wanted: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version in ("1.6.1", "1.16.0", "1.17.0"):
+        (tmp_path / f"inner-{version}-py3-none-any.whl").touch()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    with pytest.raises(PackageUnavailable) as missing:
+        PipIndex("3.12").resolve(wanted, ARM, tmp_path)
+    assert f"the lane asks for {wanted}: {said}" in missing.value.findings[0].hint
+    assert "--update" not in missing.value.findings[0].hint
+
+
+@pytest.mark.parametrize(
     "wanted",
     ["-r/etc/passwd", "six @ https://example.org/six.whl", "./six.whl", "six; python_version>'3'"],
 )

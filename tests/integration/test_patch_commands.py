@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import IO, Any
 
 import pytest
 
+from builder.cli import app
 from builder.errors import ImgbuildError
 from builder.model.values import ImageFile
-from builder.pipeline import patch_check, patch_extract, patch_refresh
+from builder.pipeline import patch_check, patch_extract, patch_refresh, patch_settle
 from tests.integration.projects import PlainProject
 from tests.integration.repositories import Content
 
@@ -118,9 +120,127 @@ def test_what_cannot_be_merged_is_not_sent_to_refresh_again(place: Place) -> Non
     found = patch_refresh.refresh("plain", "kern", update=True, **place.tools)
     assert found[0].outcome == "conflict"
     assert found[0].finding is not None
-    assert found[0].finding.hint == (
-        "it does not apply where it was locked: make it again by hand, then: imgbuild patch check"
+    assert found[0].finding.hint.startswith(
+        "it does not apply where it was locked either: settle it in a folder: "
+        "imgbuild patch refresh LANE kern --update --into settle-kern; or in the patch itself, "
+        "then: imgbuild patch check LANE kern --update"
     )
+
+
+def settle(place: Place, folder: Path, *, update: bool = True) -> str:
+    """Lay out the first patch that conflicts; the hint of its finding."""
+    found = patch_refresh.refresh("plain", "kern", update=update, into=folder, **place.tools)
+    (one,) = (one for one in found if "--from" in (one.finding.hint if one.finding else ""))
+    assert one.finding
+    return one.finding.hint
+
+
+def take_back(place: Place, folder: Path) -> tuple[str, ...]:
+    tools = {name: tool for name, tool in place.tools.items() if name != "files"}
+    return patch_settle.take_back(folder, "plain", "kern", **tools)[1]
+
+
+def test_a_conflict_is_settled_in_a_folder(place: Place, tmp_path: Path) -> None:
+    """All of the source is there, and only what was settled becomes the patch."""
+    place.upstream(a=LINES.replace("line 5\n", "line five\n"), b=LINES + "more\n")
+    folder = tmp_path / "settle"
+    hint = settle(place, folder)
+    assert hint.endswith(f"imgbuild patch refresh LANE kern --from {folder}")
+    held = (folder / "a.cu").read_text()
+    assert "line five\n=======\nLINE 5\n" in held
+    assert (folder / "b.cu").read_text() == LINES + "more\n"
+    with pytest.raises(ImgbuildError, match=r"a\.cu:5 holds a conflict marker"):
+        take_back(place, folder)
+    (folder / "a.cu").write_text(LINES.replace("line 5\n", "LINE FIVE\n"))
+    (folder / "pkg/new.py").write_text("N = 1\n")
+    (folder / "pkg/m.py").unlink()
+    assert take_back(place, folder) == ("a.cu", "pkg/m.py", "pkg/new.py")
+    text = place.read("0001-five.patch")
+    assert text.startswith("From: A. Author")
+    assert "-line five\n+LINE FIVE\n" in text
+    assert "deleted file mode" in text
+    assert place.check()[0] == ("applied", None)
+    assert place.refresh() == ["applied", "applied"]
+    with pytest.raises(ImgbuildError, match="is not as it was when"):
+        take_back(place, folder)
+
+
+def test_a_patch_that_no_merge_carries_is_settled_by_its_hunks(
+    place: Place, tmp_path: Path
+) -> None:
+    """On a lane that was never locked nothing says what a patch was made on."""
+    (place.root / "locks/plain.lock").unlink()
+    place.upstream(a=LINES.replace("line 30\n", "line thirty\n"))
+    folder = tmp_path / "project-inside" / "settle"
+    (tmp_path / "project-inside/.git").mkdir(parents=True)  # git must not look above the folder
+    found = patch_refresh.refresh("plain", "kern", update=False, **place.tools)
+    assert [one.outcome for one in found] == ["applied", "conflict"]
+    assert found[1].finding
+    assert found[1].finding.hint.startswith("kern was never locked, so what the patch was made on")
+    assert "a.cu.rej" in settle(place, folder, update=False)
+    assert "LINE 5\n" in (folder / "a.cu").read_text()  # the patch before it
+    with pytest.raises(ImgbuildError, match=r"a\.cu\.rej holds what was not applied"):
+        take_back(place, folder)
+    (folder / "a.cu.rej").unlink()
+    with pytest.raises(ImgbuildError, match="is as the source was before the patch"):
+        take_back(place, folder)
+    text = (folder / "a.cu").read_text()
+    (folder / "a.cu").write_text(text.replace("line thirty", "LINE THIRTY"))
+    assert take_back(place, folder) == ("a.cu",)
+    assert place.check(update=False) == [("applied", None), ("applied", None)]
+
+
+def test_nothing_to_settle(place: Place, tmp_path: Path) -> None:
+    with pytest.raises(ImgbuildError, match="no patch conflicts"):
+        settle(place, tmp_path / "settle")
+    with pytest.raises(ImgbuildError, match="is there and not empty"):
+        settle(place, place.root)
+    with pytest.raises(ImgbuildError, match="was not made by imgbuild patch refresh --into"):
+        take_back(place, tmp_path)
+
+
+def test_text_edits_have_a_line_and_a_culprit_too(place: Place) -> None:
+    """Of a text that moved away: where it stands in the edits, what is like it, and who did it."""
+    place.write("patches/kern/gb10/series", "0001-x.edits\n")
+    text = '[[edit]]\nfile = "a.cu"\nfind = "line 17, whole"\nreplace = "x"\n'
+    place.write("patches/kern/gb10/0001-x.edits", text)
+    for old in place.root.glob("patches/kern/gb10/*.patch"):
+        old.unlink()
+    place.upstream(b=LINES)
+    whole = LINES.replace("line 17\n", "line 17, whole\n")
+    place.upstream(a=whole)
+    place.lock("plain", "kern")
+    place.upstream(b=LINES + "1\n")
+    culprit = place.upstream(a=whole.replace("17, whole", "17, whose"))
+    place.upstream(a=whole.replace("17, whole", "17, whose") + "more\n")
+    (one,) = patch_check.check("plain", "kern", update=True, **place.tools)
+    assert one.broken_by
+    assert one.broken_by.commit == culprit
+    assert one.finding
+    assert "does not apply to kern at a.cu:17" in one.finding.what
+    assert one.finding.place
+    assert one.finding.place.line == 3
+    assert "    17  line 17, whose" in one.finding.detail
+    assert one.finding.hint.endswith("imgbuild patch check LANE kern --update")
+
+
+@pytest.mark.parametrize("words", [("check", "plain"), ("refresh", "plain", "kern")])
+def test_each_command_of_a_hint_can_be_typed(
+    place: Place, words: tuple[str, ...], capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("IMGBUILD_CACHE", str(place.root / "cache"))
+    place.upstream(a=LINES.replace("line 5\n", "line five\n"))
+    argv = ["-C", str(place.root), "patch", *words, "--update"]
+    assert app.cli.main(argv, standalone_mode=False) == 5
+    said = capsys.readouterr().err
+    typed = re.findall(r"imgbuild (patch [^,;:)]+)", said)
+    assert typed
+    for command in typed:
+        assert " plain kern --update" in command
+        into = command.partition(" --into ")[2]
+        assert "LANE" not in command
+        assert not into or into.startswith("settle-kern")
 
 
 def test_what_upstream_took(place: Place) -> None:

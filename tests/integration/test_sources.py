@@ -25,6 +25,7 @@ from builder.model.lock import (
 from builder.model.patch_sets import PatchOptions
 from builder.model.values import Archive, GitPin, PatchFile, SourceTree
 from builder.steps import patches, sources, staging, trees
+from builder.steps.hints import restoring
 from builder.steps.submodules import SubmoduleInvalid, Wanted
 from builder.tools.files import FileStore
 from builder.tools.git_store import Store
@@ -242,9 +243,7 @@ def test_a_tree_mismatch_says_what_to_do(tmp_path: Path, store: Store, files: Fi
         sources.verify("kern", lock, place=PLACE, store=store, files=files, say=quiet)
     (finding,) = caught.value.findings
     assert finding.what.endswith("the lock says 555555555555")
-    assert finding.hint == (
-        "if the change is wanted: imgbuild lock demo --update kern, then read the diff"
-    )
+    assert finding.hint == restoring("demo")
 
 
 def test_a_moved_gitlink_is_found(tmp_path: Path, store: Store, files: FileStore) -> None:

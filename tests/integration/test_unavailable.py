@@ -136,3 +136,37 @@ def test_a_deleted_pull_request(project: Project) -> None:
     project.lane(track, f"compose = [{entry}]")
     code, said = project.run("lock", "plain", "--update", "alpha")
     assert code == 0, said
+
+
+def test_the_address_that_git_asks_is_said(project: Project) -> None:
+    """Of insteadOf a person has forgotten: the lane's address alone would mislead."""
+    commit = project.alpha.commit({"a": "1\n"})
+    key = f"url.{project.root}/mirror/.insteadOf"
+    assert project.run("git", "config", "--global", key, "https://git.invalid/")[0] == 0
+    lane = f'commit = "{commit}"'
+    project.lane(lane)
+    path = project.root / "locks/plain.toml"
+    text = path.read_text().replace("./sources/alpha.git", "https://git.invalid/alpha.git")
+    path.write_text(text)
+    code, said = project.run("lock", "plain")
+    assert code == 4
+    asked = f"asked at {project.root}/mirror/alpha.git (url.insteadOf of git)"
+    assert f"cannot be had from https://git.invalid/alpha.git, {asked}" in said
+    path.write_text(text.replace(lane, 'track = { branch = "main" }'))
+    code, said = project.run("lock", "plain")
+    assert (code, f"https://git.invalid/alpha.git, {asked}" in said) == (4, True), said
+
+
+def test_words_that_are_almost_right(project: Project) -> None:
+    """A short commit, and a name that ends in a hyphen: each with its cause and its way."""
+    project.lane('commit = "1234abcd"')
+    code, said = project.run("lock", "plain")
+    assert code == 3
+    assert "hint: git rev-parse 1234abcd prints it" in said
+    assert "imgbuild lock plain finds its commit" in said
+    project.lane('track = { branch = "main" }', "[sources.beta-]", 'url = "./x.git"')
+    code, said = project.run("lock", "plain")
+    assert (code, "with a letter or a digit at both ends, not 'beta-'" in said) == (3, True), said
+    (project.root / "x.lock").write_text("{}")
+    code, said = project.run("import", "x.lock", "--lane", "mine-")
+    assert (code, "with a letter or a digit at both ends" in said) == (2, True), said

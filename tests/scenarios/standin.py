@@ -241,9 +241,15 @@ class Sources:
         )
         marker = "_PREPARED_ONESHOT_LAUNCHERS = {}\n"
         setup = PLAIN_SETUP.format("b12x", "b12x")
-        repo("b12x").commit({"setup.py": setup, "b12x/__init__.py": "", "b12x/oneshot.py": marker})
+        repo("b12x").commit(
+            {"setup.py": setup, "b12x/__init__.py": "", "b12x/oneshot.py": marker,
+             "benchmarks/probe.cu": KERNEL % (("probe",) * 3)}
+        )  # fmt: skip
         setup = PLAIN_SETUP.format("flashinfer-python", "flashinfer")
-        repo("flashinfer").commit({"setup.py": setup, "flashinfer/__init__.py": ""})
+        repo("flashinfer").commit(
+            {"setup.py": setup, "flashinfer/__init__.py": "",
+             "csrc/norm.cu": KERNEL % (("norm",) * 3)}
+        )  # fmt: skip
 
 
 def _module(path: str, url: str, commit: str) -> dict[str, Content]:

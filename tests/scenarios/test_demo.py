@@ -61,6 +61,7 @@ def test_a_build_is_labelled_recorded_and_not_done_twice(workplace: Workplace) -
     assert [line.split()[3] for line in history.splitlines()[1:]] == ["built", "unchanged"]
     gated = workplace.good("gate", f"{repository(workplace)}:local")
     assert "FAILED" not in gated.out
+    assert gated.err.startswith(f"{repository(workplace)}:local · gates of demo\n")
 
 
 def test_the_same_image_from_another_folder_user_umask_and_timezone(

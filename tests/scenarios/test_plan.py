@@ -83,4 +83,4 @@ def test_without_an_engine_the_rest_is_told(workplace: Workplace) -> None:
 
 
 def _name(stage: str) -> str:
-    return "" if stage.startswith("stage-") else stage
+    return "" if stage == "image" else stage

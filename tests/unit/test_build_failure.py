@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from builder.errors import Place
+from builder.model.values import BuildRequest
 from builder.tools.build_failure import (
     BaseUnknown,
     BuildFailed,
@@ -20,6 +23,7 @@ from builder.tools.build_failure import (
     explain,
     transient,
 )
+from builder.tools.buildx import Narrator
 from builder.tools.rawjson import Vertex, Vertices, decode
 
 RECORDED = Path(__file__).parents[1] / "data/rawjson"
@@ -42,6 +46,18 @@ def recorded(name: str) -> Evidence:
             list(vertices.apply(message))
     failed = next((v for v in vertices.by_digest.values() if v.failed), None)
     return Evidence(failed, texts, Path("Dockerfile"), Path("b.log"))
+
+
+def test_a_line_is_that_of_the_file_that_people_edit(tmp_path: Path) -> None:
+    words = BuildRequest(tmp_path / "context", {}, {}, {}, "x:1", "linux/arm64", tmp_path / "log")
+    with (tmp_path / "log").open("wb") as log:
+        heard = Narrator(log, lambda _: None)
+        heard.hear("Dockerfile:25")
+        own = tmp_path / "docker-images/mine/Dockerfile"
+        error = explain(heard.evidence(replace(words, dockerfile=own)), returncode=1)
+        assert error.findings[0].place == Place(own, 25)
+        error = explain(heard.evidence(words), returncode=1)
+        assert error.findings[0].place == Place(tmp_path / "context/Dockerfile", 25)
 
 
 def test_the_compilers_error_is_shown_and_not_ninjas_last_line() -> None:

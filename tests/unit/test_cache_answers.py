@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -171,11 +172,11 @@ class Liar(Here):
     def __init__(self, change: Callable[[str, str], str]) -> None:
         self._change = change
 
-    def script(self, text: str, *words: str, timeout_s: float) -> str:
-        return self._change(text, super().script(text, *words, timeout_s=timeout_s))
+    def script(self, text: str, *words: str, **how: Any) -> str:
+        return self._change(text, super().script(text, *words, **how))
 
-    def stream(self, command: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
-        return super().stream(f"exec {command}")  # one process, as ssh is
+    def stream(self, command: str, **how: Any) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        return super().stream(f"exec {command}", **how)  # one process, as ssh is
 
     @contextlib.contextmanager
     def open(self, nodes: Sequence[Node]) -> Iterator[Liar]:

@@ -12,6 +12,7 @@ import pytest
 from builder.model.distribution import NodePlan, Plan, Transport
 from builder.model.nodes import Node
 from builder.steps.distribution import chain
+from builder.tools.ssh_guard import GUARD
 from tests.unit.test_distribution import IMAGE, facts
 
 DATA = os.urandom(300_000)
@@ -86,12 +87,12 @@ def test_each_node_says_what_it_has(
             ("n1", "", "docker"), ("n2", to, second), ("n3", "n3", "docker"),
         )
     ]  # fmt: skip
-    assert "'" not in chain.SCRIPT
+    assert "'" not in chain.SCRIPT + GUARD
     env = {"PATH": f"{nodes}:{os.environ['PATH']}", "TMPDIR": str(nodes)}
     before = set(nodes.iterdir())
     done = subprocess.run(
-        ["sh", "-c", chain.command(route, "cat", 3)], env=env, input=DATA, capture_output=True,
-        timeout=20, check=False,
+        ["sh", "-c", chain.command(route, "cat", GUARD, 3)], env=env, input=DATA,
+        capture_output=True, timeout=20, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.decode().splitlines()) == said
@@ -104,6 +105,6 @@ def test_a_first_node_that_takes_nothing(nodes: Path) -> None:
     (nodes / "full").touch()
     env = {"PATH": f"{nodes}:{os.environ['PATH']}", "OUT": str(nodes), "TMPDIR": str(nodes)}
     for count in (1, 2):
-        done = subprocess.run(["sh", "-c", chain.command(route, "cat", count)], env=env,
+        done = subprocess.run(["sh", "-c", chain.command(route, "cat", GUARD, count)], env=env,
                               input=DATA, capture_output=True, timeout=20, check=False)  # fmt: skip
         assert done.returncode == 1

@@ -6,20 +6,25 @@ import io
 import json
 import tarfile
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
+from builder.errors import Finding
 from builder.model.distribution import (
     Blob,
     NodeFacts,
     NodeImage,
+    Outcome,
     SourceImage,
     Store,
     chain_ids,
 )
-from builder.model.label_names import GATES
+from builder.model.label_names import CREATED as CREATED_LABEL
+from builder.model.label_names import GATES, PROVEN
 from builder.model.nodes import Node
-from builder.steps.distribution import archives, arrive, fleet, plan, probe
+from builder.model.proven import digest
+from builder.steps.distribution import archives, arrive, fleet, plan, probe, said
 
 LABELS = {
     "io.imgbuild.lane": "demo", "io.imgbuild.build-id": "ab" * 32, "io.imgbuild.gates": "2 of 2",
@@ -27,6 +32,7 @@ LABELS = {
 IDS = tuple(f"sha256:{i:064x}" for i in range(9))
 CREATED = "2025-09-12T18:40:00Z"
 IMAGE = SourceImage(IDS[8], IDS[:4], ("demo:local",), LABELS, "arm64", CREATED, 4_000_000_000)
+DIGEST = digest(IDS[:4], ["A=b"], (), ("sh",), "")
 NODE = Node("n", "n")
 
 
@@ -118,9 +124,27 @@ def test_batches(
 
 
 def test_gates() -> None:
-    assert plan.passed_gates(LABELS)
+    assert plan.passed_gates(IMAGE)
     for labels in ({}, {**LABELS, GATES: "1 of 2"}, {**LABELS, GATES: "all"}):
-        assert not plan.passed_gates(labels)
+        assert not plan.passed_gates(replace(IMAGE, labels=labels))
+
+
+def test_an_image_that_inherits_its_labels_is_not_the_one_that_the_gates_saw() -> None:
+    proven = replace(IMAGE, labels={**LABELS, PROVEN: DIGEST}, digest=DIGEST)
+    older = replace(IMAGE, labels={**LABELS, CREATED_LABEL: CREATED},
+                    created="2025-09-12T18:40:00.000000000Z")  # fmt: skip
+    assert plan.passed_gates(proven)
+    assert plan.passed_gates(older)
+    derived = (
+        replace(proven, digest=digest(IDS[:5], ["A=b"], (), ("sh",), "")),
+        replace(proven, digest=digest(IDS[:4], ["A=c"], (), ("sh",), "")),
+        replace(older, created="2026-01-01T00:00:00.123456789Z"),
+    )
+    for image in derived:
+        assert not plan.passed_gates(image)
+        with pytest.raises(plan.Ungated, match=r"is derived from build [0-9a-f]{12}, and no gate"):
+            plan.check_gates(image, force=False)
+        plan.check_gates(image, force=True)
 
 
 def test_tags_that_move() -> None:
@@ -190,6 +214,22 @@ def test_a_node_that_answers_nonsense_fails_alone(image: str) -> None:
     assert probe.read("n", answer + "-- end\n").images == ()
     with pytest.raises(probe.ProbeGarbled):
         probe.read("n", f"{answer}{image}\n-- end\n")
+
+
+@pytest.mark.parametrize(
+    ("what", "line"),
+    [("n: its disk is full", "its disk is full"), ("n has 1 GB free", "has 1 GB free"),
+     ("nn has none", "nn has none")],
+)  # fmt: skip
+def test_a_line_names_its_node_once(what: str, line: str) -> None:
+    outcome = Outcome("n", "failed", 0, 0, 0, finding=Finding("x", what))
+    assert said.ended(outcome) == line
+
+
+def test_what_to_type_names_the_node() -> None:
+    with pytest.raises(probe.ProbeGarbled) as garbled:
+        probe.read("dgx7", "hello")
+    assert "ssh dgx7 docker info" in garbled.value.findings[0].hint
 
 
 def test_what_may_be_pruned() -> None:

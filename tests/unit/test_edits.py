@@ -18,7 +18,7 @@ FILE = Path("patches/kern/gb10/x")
 
 def edited(text: bytes, *edits: tuple[str, str, int]) -> bytes | tuple[str, ...]:
     found = edit([TextEdit("f", *e) for e in edits], {"f": text})
-    return found.wrong or found.files.get("f", b"already there")
+    return tuple(map(str, found.wrong)) or found.files.get("f", b"already there")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,23 @@ def test_edits(
 
 
 def test_a_file_that_is_not_there() -> None:
-    assert edit([TextEdit("f", "a", "b")], {"f": None}).wrong == ("f is not there",)
+    (wrong,) = edit([TextEdit("f", "a", "b")], {"f": None}).wrong
+    assert (str(wrong), wrong.line) == ("f is not there", None)
+
+
+@pytest.mark.parametrize(
+    ("find", "line"),
+    [
+        ('set(ARCHS "11.0;12.0")', 3),  # upstream added one
+        ("\n  project(kern\n  other", 1),
+        ("target_link_libraries(k", None),  # nothing is like it
+        ("endif()", 2),  # found, but twice
+    ],
+)
+def test_where_the_text_would_be(find: str, line: int | None) -> None:
+    text = b'project(kern)\nendif()\n  set(ARCHS "10.0;11.0;12.0")\nendif()\n'
+    (wrong,) = edit([TextEdit("f", find, "x")], {"f": text}).wrong
+    assert wrong.line == line
 
 
 def test_read_options() -> None:

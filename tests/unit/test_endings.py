@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -134,6 +135,11 @@ ERRORS = [
 ]
 
 
+def without_times(text: str) -> str:
+    """The file with a bug's trace is named by when it was written."""
+    return re.sub(r"\d{8}-\d{6}", "WHEN", text)
+
+
 @each
 @pytest.mark.parametrize(("made", "code", "name", "says"), ERRORS)
 def test_what_ends_it_in_the_middle(
@@ -153,7 +159,7 @@ def test_what_ends_it_in_the_middle(
     assert "hunter2" not in ended[1].decode() + ended[2]
     again = run(*whole(words))
     assert again[:2] == (code, b"")
-    assert again[2] == ended[2]
+    assert without_times(again[2]) == without_times(ended[2])
     assert says in again[2]
 
 

@@ -37,9 +37,15 @@ def project(tmp_path: Path, run: Run) -> Path:
 def test_every_path_is_read_that_way() -> None:
     params = [(words, param) for words, command in EVERY.items() for param in command.params
               if isinstance(param.type, click.Path)]  # fmt: skip
-    assert {"nodes cache pull", "export", "gate", "build", "import", "lock-merge"} == {
-        " ".join(words) for words, _ in params
-    }
+    assert {
+        "nodes cache pull",
+        "export",
+        "gate",
+        "build",
+        "import",
+        "lock-merge",
+        "patch refresh",
+    } == {" ".join(words) for words, _ in params}
     assert [param for _, param in params if not isinstance(param.type, GivenPath)] == []
 
 

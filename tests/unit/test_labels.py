@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from builder.model.label_names import PROVEN
 from builder.model.lane import Build, Lane
 from builder.model.lock import Final, Lock, LockedBase, LockedImage, LockedSource
+from builder.model.proven import digest_of
 from builder.model.values import BuiltImage, ImageInfo, PassedGates, Verdict
 from builder.steps.labels import (
     BUILD_ID,
@@ -114,7 +116,8 @@ def test_the_lanes_own_tag_moves_last_and_temporary_ones_go() -> None:
     )  # fmt: skip
     assert done.tags == ("x-demo:3f9c1a2b77d0", "x-demo:local")
     assert list(engine.tags) == list(done.tags)
-    assert engine.tags["x-demo:local"].labels == {BUILD_ID: BUILD}
+    digest = digest_of(info("candidate"))
+    assert engine.tags["x-demo:local"].labels == {BUILD_ID: BUILD, PROVEN: digest} == done.labels
 
 
 def test_other_layers_are_never_named() -> None:
@@ -137,6 +140,9 @@ def test_a_built_image_is_known_by_its_labels_not_by_its_tag() -> None:
     found = built(LANE, BUILD, engine=engine)  # type: ignore[arg-type]
     assert found is not None
     assert found.tags == ("x-demo:3f9c1a2b77d0",)
+    inherits = {**whole.labels, PROVEN: digest_of(replace(whole, layers=("one",)))}
+    engine.tags["x-demo:3f9c1a2b77d0"] = replace(whole, labels=inherits)
+    assert built(LANE, BUILD, engine=engine) is None  # type: ignore[arg-type]
 
 
 def test_candidates_of_former_runs_of_this_lane_go() -> None:

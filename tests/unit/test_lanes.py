@@ -88,6 +88,8 @@ def test_every_finding_has_file_and_line(project: ProjectFolder) -> None:
         "error[lane-invalid]: sources.kern.commit: must be a full object id, 40 or 64 lower-case "
         "hex digits, not 'b40673c'\n"
         "  --> locks/demo.toml:12\n"
+        "  hint: git rev-parse b40673c prints it, in a clone of that repository; or name a branch "
+        'or tag instead (track = { branch = "…" }), and imgbuild lock LANE finds its commit\n'
         "error[gates]: gates[0].kind: unknown kind of gate 'pakage'\n"
         "  --> locks/demo.toml:18\n"
         "  hint: did you mean 'package'?"

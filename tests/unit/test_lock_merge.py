@@ -94,6 +94,7 @@ def test_one_entry_changed_on_both_sides_has_markers_around_it_alone() -> None:
     with pytest.raises(ImgbuildError, match="not TOML") as error:
         lock_of(done.text, PATH, "demo")
     assert "unfinished merge" in error.value.findings[0].hint
+    assert "keep one side between the markers, then: imgbuild lock " in error.value.findings[0].hint
 
 
 def test_values_that_may_follow_from_each_other_are_no_disjoint_edits() -> None:

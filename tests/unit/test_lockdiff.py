@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,8 @@ def test_lanes_without_a_lock_at_a_glance() -> None:
     newer["sources"]["b12x"]["commit"] = OBJECTS[8]
     found, said = compared(side(lane()), side(newer, title="b"))
     assert said == (
-        "vllm, b12x moved; flashinfer and all native parts the same; deps identical (none named)"
+        "vllm, b12x moved; flashinfer and the native part of vllm the same; "
+        "native of b12x not declared; deps identical (none named)"
     )
     assert found.unknown == {
         "sources.vllm": ("submodules", "content"),
@@ -58,6 +60,7 @@ def test_lanes_without_a_lock_at_a_glance() -> None:
     }  # fmt: skip
     text = "\n".join(diff_text.text(found))
     assert "native       the same" in text
+    assert re.search("native +not declared", text)
     assert "not compared (a and b without a lock" in text
 
 
@@ -105,6 +108,9 @@ def test_locks_say_what_moved_and_what_did_not() -> None:
         "debs: 1 changed: liburing2; build arguments: 1 changed, 1 added: MAX_JOBS, NEW; "
         "lane: 1 changed: tags"
     ).replace("1 changed, 1 added: MAX_JOBS, NEW", "1 changed: MAX_JOBS, 1 added: NEW")
+    theirs["sources"]["loader"]["final"] = {"tree": OBJECTS[9], "content": DIGESTS[9]}
+    _, other = compared(side(locked_lane(), ours), side(newer, theirs))
+    assert "the native part of kern the same; native of loader not declared; deps: 1" in other
     states = {(e.kind, e.name): e.state for e in found.entries}
     assert states["deps", "kern-cmake"] == "same"
     assert states["base", "runtime"] == "same"
@@ -116,6 +122,15 @@ def test_locks_say_what_moved_and_what_did_not() -> None:
     report = diff_text.as_json(found)
     assert report["same"] is False
     assert {e["name"] for e in report["entries"] if e["state"] == "moved"} == {"loader", "tinyfmt"}
+
+
+def test_a_state_of_a_patch_that_changed() -> None:
+    theirs = lock_table()
+    theirs["sources"]["kern"]["patches"][0]["state"] = "already-there"
+    found, said = compared(side(locked_lane(), lock_table()), side(locked_lane(), theirs))
+    assert said.startswith("kern changed; loader and all native parts the same;")
+    assert "patch-states  " in (text := "\n".join(diff_text.text(found)))
+    assert "0001-a.patch: applied → already-there" in text
 
 
 def test_the_same_twice_says_so() -> None:

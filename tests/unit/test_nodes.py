@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from builder.cli import nodes_wiring
+from builder.cli.findings import where
 from builder.errors import UsageError
 from builder.model.nodes import is_destination, rate
 from builder.steps import nodes
@@ -86,7 +88,55 @@ def test_destinations(text: str) -> None:
 
 def test_rates() -> None:
     assert [rate(t) for t in ("50 MB", "400 Mbit/s", "1.5GB")] == [50e6, 50e6, 1.5e9]
-    assert rate("fast") is None
+    assert [rate(t) for t in ("1 kB", "8 kbit", "1000 GB")] == [1e3, 1e3, 1e12]
+
+
+NO_RATES = ("", "fast", "0 MB", "0.0 MB", "-5 MB", "50", "50 mb", "1e9 MB", "inf MB", "nan MB",
+            "0.0000001 kB", "0.5 kB", "1001 GB", f"{'9' * 400} GB")  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NO_RATES)
+def test_what_cannot_be_kept_as_a_limit(text: str) -> None:
+    with pytest.raises(UsageError, match="cannot be kept as a limit") as refused:
+        nodes_wiring.limit(read(TEXT), text)
+    assert "400 Mbit" in refused.value.findings[0].hint
+    said = findings(TEXT + f'limit-rate = "{text}"\n'.encode())
+    assert "defaults.limit-rate: must be a rate such as" in said[0]
+
+
+@pytest.mark.parametrize(
+    "words", ['[[""]]', "[[]]", '[["true"], [" ", "x"]]', r'[["a", "\u0000"]]']
+)
+def test_a_hook_that_cannot_be_started_is_no_hook(tmp_path: Path, words: str) -> None:
+    for when in ("before-build", "after-build", "before-push", "after-push", "before-node",
+                 "after-node"):  # fmt: skip
+        path = tmp_path / "nodes.toml"
+        path.write_text(f"schema = 1\n\n[hooks]\n{when} = {words}\n")
+        with pytest.raises(nodes.NodesError, match=f"hooks.{when}.*a program") as refused:
+            nodes.read([(path, path.read_bytes())])
+        (place,) = [f.place for f in refused.value.findings]
+        assert place is not None
+        assert where(place).endswith("nodes.toml:4")
+
+
+def test_hooks_with_empty_words_behind_the_program() -> None:
+    known = read(b'schema = 1\n[hooks]\nbefore-push = [["notify-send", ""]]\nafter-push = []\n')
+    assert (known.hooks.before_push, known.hooks.after_push) == ((("notify-send", ""),), ())
+
+
+@pytest.mark.parametrize("word", ["me:s3cret@host", "ssh://me:s3cret@host:22", "me:s3,cret@host"])
+def test_a_password_is_never_repeated(word: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        nodes.choose(read(TEXT), word)
+    said = str(refused.value.findings)
+    assert not re.search("s3|cret(?!@host)", said.replace("cret@host", ""))
+    if "," not in word:
+        assert "ssh-copy-id me@host" in said
+    for key in ("ssh", "peer"):
+        text = f'schema = 1\n[nodes.a]\n{key} = "{word}"\n[groups]\ng = ["{word}"]\n'
+        assert "s3" not in findings(text.encode())[0]
+    group = findings(f'schema = 1\n[nodes.a]\n[groups]\ng = ["{word}"]\n'.encode())
+    assert "s3" not in group[0]
 
 
 def test_the_example_of_the_project() -> None:

@@ -61,6 +61,38 @@ def test_arrows_survive_every_encoding(
     assert (b"bug" in err, code) == (False, 3), (out, err)
 
 
+@pytest.mark.parametrize("json_too", [(), ("--json",)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--nodes", "a", "--via", "registry", "https://me:s3cret@host:5000/x"),
+        ("--nodes", "a", "--via", "registry", "me:s3cret@host"),
+        ("--nodes", "me:s3cret@host"),
+        ("--nodes", "a,ssh://me:s3cret@host:22"),
+    ],
+)
+def test_no_password_is_printed(
+    tmp_path: Path, words: tuple[str, ...], json_too: tuple[str, ...]
+) -> None:
+    (tmp_path / "nodes.toml").write_text("schema = 1\n[nodes.a]\n")
+    env = {"IMGBUILD_NODES": str(tmp_path / "nodes.toml")}
+    code, out, err = run(tmp_path, env, "push", *words, *json_too)
+    assert (code, b"s3cret" in out + err) == (2, False), err
+    assert b"docker login host" in err or b"ssh-copy-id me@host" in err
+
+
+def test_no_password_is_kept_with_a_bug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("IMGBUILD_STATE", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["imgbuild", "--nodes", "me:s3cret@h", "https://s3cret@h/x"])
+    endings.end(ValueError("of https://me:s3cret@h/x"), as_json=True)
+    assert "s3cret" not in "".join(capfd.readouterr())
+    (kept,) = (tmp_path / "bugs").iterdir()
+    assert "--nodes" in kept.read_text()
+    assert "s3cret" not in kept.read_text()
+
+
 def annotated(path: Path) -> str:
     return annotation(Finding("x", "y", place=Place(path, 3))).split("file=")[1].split(",")[0]
 

@@ -23,7 +23,8 @@ def test_place_lane_and_entry() -> None:
         raise PackageUnavailable("flash-infer: no such wheel", hint=again())
     (found,) = caught.value.findings
     assert (found.what, found.place) == ("infer: flash-infer: no such wheel", PLACE)
-    assert found.hint == "if another version is wanted: imgbuild lock demo --update infer"
+    assert found.hint.startswith("if git diff locks/demo.lock shows an edit: git checkout -- ")
+    assert found.hint.endswith("if another version is wanted: imgbuild lock demo --update infer")
 
 
 def test_a_place_that_is_known_better_stays() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,20 @@ from builder.tools.pip_index import PipIndex
 def test_an_argument_that_is_too_long() -> None:
     with pytest.raises(ToolFailed, match="true: an argument of 200 kB is too long"):
         process.run(("true", "x" * 200_000), env=process.environment(), timeout_s=5)
+
+
+def test_it_is_ended_when_it_shows_no_life() -> None:
+    """Once what it was given and what it wrote go on."""
+    script = "echo out; cat; sleep 1.5; echo more; exec sleep 30"
+    lives = iter([True, True, False])
+    began = time.monotonic()
+    with pytest.raises(ToolFailed, match="no end"):
+        process.run(("sh", "-c", script), env=process.environment(), timeout_s=20, stdin=b"in",
+                    is_alive=lambda: next(lives))  # fmt: skip
+    assert 2 < time.monotonic() - began < 10
+    done = process.run(("sh", "-c", script.replace("30", "0")), env=process.environment(),
+                       timeout_s=20, stdin=b"in", is_alive=lambda: True)  # fmt: skip
+    assert done.stdout == b"out\ninmore\n"
 
 
 def test_a_program_that_is_not_there() -> None:

@@ -37,6 +37,24 @@ def test_steps_have_stage_instruction_time_and_cache() -> None:
     assert not any("internal" in step.name for step in steps)
 
 
+def test_steps_stand_stage_after_stage_by_their_lines() -> None:
+    """BuildKit tells of them in any order."""
+    told = [
+        ("[stage-2 1/2] FROM c", 9), ("exporting to image", 10), ("[b 3/3] RUN three", 6),
+        ("[a 2/2] RUN a", 5), ("[b 1/3] FROM c", 2), ("[b 2/3] RUN two", 3), ("[a 1/2] FROM c", 1),
+        ("[stage-2 2/2] COPY x", 9),
+    ]  # fmt: skip
+    vertices = Vertices()
+    for name, second in told:
+        at = f"2025-01-01T00:00:{second:02}Z"
+        [*vertices.apply({"vertexes": [
+            {"digest": name, "name": name, "started": at, "completed": at}]})]  # fmt: skip
+    assert [(step.stage, step.name) for step in vertices.steps()] == [
+        ("a", "FROM c"), ("a", "RUN a"), ("b", "FROM c"), ("b", "RUN two"), ("b", "RUN three"),
+        ("", "FROM c"), ("", "COPY x"), ("", "exporting to image"),
+    ]  # fmt: skip
+
+
 def test_log_lines_are_whole_and_show_the_last_state_of_a_drawn_line() -> None:
     assert heard("two-stages.txt")[1] == ["hiRUN", "ok", "c"]
 

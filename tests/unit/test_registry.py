@@ -40,6 +40,9 @@ def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Config:
         ("https://localhost/a/b", "a.b:5000/t/demo:x", "https://localhost a/b/t/demo loopback"),
         ("http://[::1]:5000", "demo:x", "http://[::1]:5000 demo loopback"),
         ("198.18.0.9", "", "https://198.18.0.9 imgbuild"),
+        ("198.18.0.9", "imgbuild-demo:local", "https://198.18.0.9 imgbuild-demo"),
+        ("198.18.0.9", "imgbuild-transfer:x", "https://198.18.0.9 imgbuild"),
+        ("198.18.0.9", "imgbuild-candidate:x", "https://198.18.0.9 imgbuild"),
     ],
 )  # fmt: skip
 def test_where_it_goes(url: str, tag: str, shown: str) -> None:
@@ -52,6 +55,18 @@ def test_where_it_goes(url: str, tag: str, shown: str) -> None:
 def test_what_is_no_registry(url: str) -> None:
     with pytest.raises(UsageError):
         place(url, IMAGE)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://user:s3cret@h:5000/t", "user:s3cret@h:5000/t", "http://s3cret@h:5000/t",
+            "http://user:s3/cret@h:5000/t"],
+)  # fmt: skip
+def test_a_login_in_the_url_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        place(url, IMAGE)
+    said = str(refused.value.findings)
+    assert "docker login h:5000" in said
+    assert "s3" not in said
 
 
 def basic(text: str) -> str:

@@ -82,7 +82,8 @@ def test_all_findings_come_at_once() -> None:
         (
             "parts.x.commit: must be a full object id, 40 or 64 lower-case hex digits, "
             "not 'b40673c'",
-            "",
+            "git rev-parse b40673c prints it, in a clone of that repository; or name a branch or "
+            'tag instead (track = { branch = "…" }), and imgbuild lock LANE finds its commit',
         ),
         (
             "parts.x.native-paths[0]: must be a path below the root, without '..', '.git' and "

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from builder.cli.commands.lock import _change
 from builder.cli.findings import annotation, lines
 from builder.cli.text import clean, clean_json
 from builder.errors import Finding
@@ -25,6 +26,7 @@ SECRET = "hunter2"
         ("a\u061cb\u200fc", "a\\u061cb\\u200fc"),
         ("a\u2028b\u00adc", "a\\u2028b\\xadc"),
         ("tag\U000e0041", "tag\\U000e0041"),
+        ("caf\udce9\uffff", "caf\\udce9\\uffff"),
         ("über\tÜber 日本語 🙂\n", "über\tÜber 日本語 🙂\n"),
     ],
 )
@@ -67,3 +69,19 @@ def test_no_command_prints_a_report_past_them() -> None:
     folder = Path(__file__).parents[2] / "builder/cli"
     users = [p.name for p in sorted(folder.rglob("*.py")) if "json.dumps" in p.read_text()]
     assert users == ["text.py"]
+
+
+def test_changes_of_lists_are_told_entry_by_entry() -> None:
+    """A pull request's head, and a patch that upstream has by now."""
+    pulls = [{"pull": 7, "head": "a" * 40}, {"pull": 8, "head": "b" * 40}]
+    moved = [{"pull": 7, "head": "c" * 40}]
+    assert [*_change("sources.attn.compose", pulls, moved)] == [
+        f"~ sources.attn.compose #7.head: {'a' * 19}… → {'c' * 19}…",
+        "- sources.attn.compose #8",
+    ]
+    path = "patches/attn/set/0001-a-long-name-of-a-patch.patch"
+    was, now = ([{"path": path, "state": state}] for state in ("applied", "already-there"))
+    assert [*_change("sources.attn.patches", was, now)] == [
+        f"~ sources.attn.patches {path}.state: applied → already-there"
+    ]
+    assert [*_change("x", ["a", "b"], ["b", "a"])] == ["~ x: in another order"]

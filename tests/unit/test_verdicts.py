@@ -38,3 +38,11 @@ def test_junit(tmp_path: Path) -> None:
     assert failure.get("message") == "unknown \\x1b]52;c"
     assert failure.get("type") == "gate-pkg-config"
     assert [p.name for p in (tmp_path / "a").iterdir()] == ["report.xml"]
+
+
+def test_junit_of_a_file_whose_name_is_not_utf8() -> None:
+    name = b"opt/caf\xe9.so".decode("utf-8", "surrogateescape")
+    verdict = Verdict("cuda-arch", name, False, f"{name}: no", name, f"{name}\ufffe")
+    suite = ElementTree.fromstring(junit(name, (verdict,), (Finding("x", name),)))
+    assert suite[0].get("name") == "opt/caf\\udce9.so"
+    assert suite[0][0].text == "opt/caf\\udce9.so\nopt/caf\\udce9.so\\ufffe"

@@ -66,6 +66,8 @@ def _one(records: tuple[Record, ...], wanted: str, *, as_json: bool) -> None:
         word = "no run" if not found else plural(len(found), "run")
         raise UsageError(f"{word} with id {wanted}", hint="imgbuild history lists them")
     record = found[0]
+    later = [r for r in records if r.lane == record.lane and r.id > record.id]
+    is_gone = any(stage.name == "gates" for each in later for stage in each.stages)
     if as_json:
         emit(asdict(record))
         return
@@ -85,8 +87,11 @@ def _one(records: tuple[Record, ...], wanted: str, *, as_json: bool) -> None:
         click.echo(clean(f"tag: {tag}"))
     if record.log:
         click.echo(clean(f"log: {record.log}"))
-    for line in findings.lines(_errors(record)):
+    shown = [f for f in _errors(record) if not (is_gone and f.code == "gate-candidate")]
+    for line in findings.lines(shown):
         click.echo(line)
+    if is_gone and len(shown) < len(_errors(record)):
+        click.echo("the candidate is gone: a later build of its lane removed it")
 
 
 def _errors(record: Record) -> list[Finding]:
@@ -96,6 +101,7 @@ def _errors(record: Record) -> list[Finding]:
         Finding(
             row["code"], row["what"], row.get("hint", ""), row.get("detail", ""),
             Place(Path(row["file"])) if row.get("file") else None,
+            "warning" if row.get("level") == "warning" else "error",
         )
         for row in rows
     ]  # fmt: skip

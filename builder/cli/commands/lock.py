@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -52,21 +54,44 @@ def _show(report: LockReport, *, as_json: bool) -> None:
         moved = report.moved.plain() if report.moved is not None else None
         emit({**result(extra), "findings": warned, "moved": moved})
         return
-    for key, before, after in report.changes:
-        if before is None:
-            click.echo(clean(f"+ {key}"))
-        elif after is None:
-            click.echo(clean(f"- {key}"))
-        elif isinstance(before, str | int) and isinstance(after, str | int):
-            click.echo(clean(f"~ {key}: {_short(before)} → {_short(after)}"))
-        else:
-            click.echo(clean(f"~ {key}"))
-
+    for change in report.changes:
+        for line in _change(*change):
+            click.echo(clean(line))
     if report.moved is not None:
         for line in changes_text.lines(report.moved):
             click.echo(line)
 
 
+def _change(key: str, before: Any, after: Any) -> Iterator[str]:
+    """The lines of one change; of lists, those of each entry that differs."""
+    if before == after:
+        return
+    if before is None:
+        yield f"+ {key}"
+    elif after is None:
+        yield f"- {key}"
+    elif isinstance(before, Mapping) and isinstance(after, Mapping):
+        for name in dict.fromkeys((*before, *after)):
+            yield from _change(f"{key}.{name}", before.get(name), after.get(name))
+    elif isinstance(before, Sequence) and not isinstance(before, str):
+        was, now = _entries(before), _entries(after)
+        for name in dict.fromkeys((*was, *now)):
+            yield from _change(f"{key} {name}", was.get(name), now.get(name))
+        if sorted(was) == sorted(now) and [*was] != [*now]:
+            yield f"~ {key}: in another order"
+    else:
+        yield f"~ {key}: {_short(before)} → {_short(after)}"
+
+
+def _entries(held: Sequence[Any]) -> Mapping[str, Any]:
+    """The entries of a list by what tells them apart: the pull request, the path, themselves."""
+    found = {}
+    for one in held:
+        name = one.get("pull", one.get("path")) if isinstance(one, Mapping) else one
+        found[f"#{name}" if isinstance(name, int) else _short(name)] = one
+    return found
+
+
 def _short(value: str | int) -> str:
     text = one_line(str(value))
-    return text if len(text) <= 24 else f"{text[:19]}…"
+    return text if len(text) <= 24 or "/" in text else f"{text[:19]}…"

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from builder.cli import findings, progress, wiring
-from builder.cli.options import emit, json_option, lane_argument, lane_named, result
+from builder.cli.options import GivenPath, emit, json_option, lane_argument, lane_named, result
 from builder.cli.text import clean, one_line, table
-from builder.pipeline import patch_check, patch_extract, patch_refresh
+from builder.pipeline import patch_check, patch_extract, patch_refresh, patch_settle
 from builder.pipeline.patch_check import CheckedPatch
 from builder.steps.refresh import RefreshedPatch
+from builder.tools.settle_folder import Settling
+
+P = TypeVar("P", CheckedPatch, RefreshedPatch)
 
 _FAILED = 5
 
@@ -43,6 +47,7 @@ def check_command(
             lane, source, update=update, progress=progress.progress(),
             project=tools["project"], store=tools["store"], files=tools["files"],
         )  # fmt: skip
+        found = tuple(_named(one, lane) for one in found)
     failed = any(one.state is None for one in found)
     if as_json:
         emit({"ok": not failed, "exit": _FAILED if failed else 0,
@@ -56,22 +61,41 @@ def check_command(
 @lane_argument
 @click.argument("source")
 @update_option
+@click.option(
+    "--into", type=GivenPath(), metavar="FOLDER",
+    help="Lay out the source before the first patch that conflicts, to settle it there.",
+)  # fmt: skip
+@click.option(
+    "--from", "settled", type=GivenPath(), metavar="FOLDER",
+    help="Take what was settled in such a folder as the patch.",
+)  # fmt: skip
 @json_option
 @click.pass_obj
 @click.pass_context
 def refresh_command(
-    ctx: click.Context, folder: Path, lane: str, source: str, update: bool, as_json: bool
-) -> None:
+    ctx: click.Context, folder: Path, lane: str, source: str, update: bool,
+    into: Path | None, settled: Path | None, as_json: bool,
+) -> None:  # fmt: skip
     """Rewrite the patches of SOURCE that do not apply any more, by a merge with upstream.
 
     Only files of patches that change are written. What conflicts is told and left as it is.
     """
     with lane_named():
         tools = wiring.sources(wiring.project(folder))
+        if settled is not None:
+            if update or into is not None:
+                raise click.UsageError("--from stands alone: its folder says the rest")
+            about, changed = patch_settle.take_back(
+                settled, lane, source, progress=progress.progress(),
+                project=tools["project"], store=tools["store"],
+            )  # fmt: skip
+            _show_settled(about, changed, as_json=as_json)
+            return
         found = patch_refresh.refresh(
-            lane, source, update=update, progress=progress.progress(),
+            lane, source, update=update, into=into, progress=progress.progress(),
             project=tools["project"], store=tools["store"], files=tools["files"],
         )  # fmt: skip
+        found = tuple(_named(one, lane) for one in found)
     failed = any(one.outcome == "conflict" for one in found)
     if as_json:
         emit({"ok": not failed, "exit": _FAILED if failed else 0,
@@ -82,6 +106,8 @@ def refresh_command(
         if any(one.outcome == "empty" for one in found):
             click.echo("empty: upstream has it now, in other words; take it out of the series")
         _show_findings([one.finding for one in found if one.finding])
+        if not failed and (update or any(one.data is not None for one in found)):
+            click.echo(f"next: imgbuild lock {lane}" + (f" --update {source}" if update else ""))
     ctx.exit(_FAILED if failed else 0)
 
 
@@ -130,6 +156,21 @@ def _show_checked(found: tuple[CheckedPatch, ...]) -> None:
         if one.broken_by:
             by = one.broken_by
             click.echo(clean(f"  broken by {by.commit[:12]} {by.subject} ({by.author})"), err=True)
+
+
+def _named(one: P, lane: str) -> P:
+    return replace(one, finding=one.finding.named(lane)) if one.finding else one
+
+
+def _show_settled(about: Settling, changed: tuple[str, ...], *, as_json: bool) -> None:
+    again = f"imgbuild patch refresh {about.lane} {about.source}"
+    again += " --update" if about.update else ""
+    if as_json:
+        emit(result({"patch": about.patch, "changes": list(changed), "next": again}))
+        return
+    for path in changed:
+        click.echo(clean(f"  {path}"))
+    click.echo(f"next: {again}")
 
 
 def _show_findings(found: list[Any]) -> None:

@@ -9,7 +9,7 @@ import click
 
 from builder.cli import board, nodes_wiring, progress, pushes
 from builder.cli.options import emit, json_option, lane_named
-from builder.errors import UsageError
+from builder.errors import ImgbuildError, UsageError
 from builder.model.distribution import Fanout
 from builder.pipeline.push import push
 
@@ -77,8 +77,11 @@ def command(
 
             good = {one.node for one in receipt.nodes if one.state != "failed"}
             served = [node for node in chosen if node.name in good]
-            prune(receipt.lane, served, keep=keep, remove=True,
-                  connections=nodes_wiring.connections())  # fmt: skip
+            try:
+                prune(receipt.lane, served, keep=keep, remove=True,
+                      connections=nodes_wiring.connections())  # fmt: skip
+            except ImgbuildError as error:  # no reason to hide how it went on the nodes
+                receipt = replace(receipt, findings=(*receipt.findings, *error.findings))
     if as_json:
         emit(pushes.report(receipt))
     else:

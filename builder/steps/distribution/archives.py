@@ -66,7 +66,12 @@ def transfer_tag(image: SourceImage, config_digest: str) -> str:
 
 def prefix_tag(image: SourceImage, layers: int) -> str:
     """The name under which its lowest layers arrive, so that they are kept until the end."""
-    return f"{transfer_names(image.labels)}{image.chains[-1][7:19]}-{layers}"
+    return f"{prefix_tags(image)}{layers}"
+
+
+def prefix_tags(image: SourceImage) -> str:
+    """How those names of an image begin."""
+    return f"{transfer_names(image.labels)}{image.chains[-1][7:19]}-"
 
 
 def member(blob_digest: str, size: int) -> bytes:

@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 
 from builder.errors import DistributionError
 from builder.model.distribution import Arrived, NodeImage, SourceImage
 from builder.steps.distribution import probe
+from builder.steps.distribution.archives import prefix_tags, transfer_tag
 from builder.steps.distribution.plan import is_same, transfer_names
 
+# $1 names of transfers of a lane, with a push's token and the node's name (homes may be shared).
+# While it runs, no other push of the lane removes what is on its way. Held by a file's lock, so
+# that it ends with its process; where there is no flock, nothing is held.
+HOLD = r"""
+f=${XDG_RUNTIME_DIR:-$HOME}/.$1
+command -v flock >/dev/null || exit 0
+until [ -e "$f" ]; do exec 8>"$f"; flock 8; done
+echo held
+cat >/dev/null 8>&-
+rm -f "$f"
+"""
 # $1 docker, $2 the id of the image, $3 its diff ids as JSON, $4 how the names of temporary images
-# begin (they go; without one they stay), then the tags to move. A store that lost content still
-# answers `image inspect` (DISTRIBUTION, trap 1): only the list and a container tell. Under a lock
-# where the node has flock, so that two pushes do not mix their tags; a container that is there
-# then is of a push that was killed.
+# of the lane begin (they go; without one they stay), $5 this push's token, $6 and $7 how this
+# image's own begin: while another push holds, only those go. Then the tags to move. A store that
+# lost content still answers `image inspect` (DISTRIBUTION, trap 1): only the list and a container
+# tell. Under a lock where the node has flock, so that two pushes do not mix their tags; a container
+# that is there then is of a push that was killed.
 SCRIPT = r"""
-d=$1; want=$2; layers=$3; transfer=$4; shift 4; export LC_ALL=C
+d=$1; want=$2; layers=$3; transfer=$4; token=$5; one=$6; two=$7; shift 7; export LC_ALL=C
+r=${XDG_RUNTIME_DIR:-$HOME}
 say() { printf '\n-- %s\n' "$1"; }
 probe=imgbuild-push-$$
-if command -v flock >/dev/null && exec 9>"${XDG_RUNTIME_DIR:-$HOME}/.imgbuild-push.lock" &&
-    flock -w 60 9; then
+if command -v flock >/dev/null && exec 9>"$r/.imgbuild-push.lock"; then
+    flock -w 240 9 || { echo "another push has been moving tags here for minutes" >&2; exit 1; }
     { left=$($d container ls -a --filter label=io.imgbuild.temporary=push --format '{{.Names}}' |
         grep -vx "$probe") && $d rm -fv $left; } >/dev/null 2>&1 9>&- &
 fi
@@ -53,7 +68,15 @@ if [ -n "$created" ] && [ "$(printf '%s\n' "$about" | sed -n 1p)" = "$want $laye
     done
     wait
     gone=
-    [ -z "$transfer" ] || gone=$(named "$transfer" 'index($2, tag) == 1 { print $2 }')
+    if [ -n "$transfer" ]; then
+        gone=$(named "$transfer" 'index($2, tag) == 1 { print $2 }')
+        for f in "$r/.$transfer"*; do
+            case $f in "$r/.$transfer$token."*) continue;; esac
+            [ -e "$f" ] || continue
+            flock -n "$f" rm -f "$f" && continue
+            gone=$(printf '%s\n' "$gone" | grep -F -e "$one" -e "$two")
+        done
+    fi
     [ -z "$gone" ] || $d image rm $gone >/dev/null 2>&1
 fi
 wait
@@ -80,13 +103,21 @@ def words(
     image: SourceImage,
     tags: Sequence[str],
     *,
+    config: str,
+    token: str,
     keeps: bool = False,
 ) -> list[str]:
     """What SCRIPT is started with; `want` is the id that the node's engine must give, `keeps`
     leaves the names under which images arrive."""
     layers = json.dumps(image.layers, separators=(",", ":"))
     names = "" if keeps else transfer_names(image.labels)
-    return [" ".join(docker), want, layers, names, *tags]
+    own = transfer_tag(image, config), prefix_tags(image)
+    return [" ".join(docker), want, layers, names, token, *own, *tags]
+
+
+def holding(image: SourceImage, token: str, node: str) -> str:
+    """The command that holds what is on its way to a node until its stdin ends."""
+    return shlex.join(["sh", "-c", HOLD, "sh", f"{transfer_names(image.labels)}{token}.{node}"])
 
 
 def read(node: str, answer: str) -> Arrived:

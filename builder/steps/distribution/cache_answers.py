@@ -124,5 +124,5 @@ def _garbled(name: str, answer: str) -> Iterator[None]:
     except probe.GARBLED as error:
         raise probe.ProbeGarbled(
             f"{name} gave an answer that cannot be read: {error!r}", detail=answer[-2000:],
-            hint="does its login shell print something? run: ssh NODE true",
+            hint=f"does its login shell print something? run: ssh {name} true",
         ) from error  # fmt: skip

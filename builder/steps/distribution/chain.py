@@ -19,32 +19,32 @@ _SSH = (
     "ssh -T -o BatchMode=yes -o StrictHostKeyChecking=yes -o ForwardAgent=no -o Compression=no"
     " -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 --"
 )
-# $1 this script, $2 what unpacks, $3 the node's name, $4 its docker; then for each node behind
-# it: destination, name, docker. It holds no single quote: it is passed on within such. `tee -p`
-# goes on when the next node is gone. By a fifo the next node sees the end while the load here
-# still works; a pipe of the shell's would stay open until then.
+# $1 this script, $2 what watches it on the next nodes, $3 what unpacks, $4 the node's name, $5
+# its docker; then for each node behind it: destination, name, docker. It holds no single quote: it
+# is passed on within such. `tee -p` goes on when the next node is gone. By a fifo the next node
+# sees the end while the load here still works; a pipe of the shell's would stay open until then.
 SCRIPT = f"""
-s=$1; u=$2; n=$3; d=$4; shift 4; a=$(printf "\\047")
+s=$1; g=$2; u=$3; n=$4; d=$5; shift 5; a=$(printf "\\047")
 load() {{ $u | $d load -q >&2 && echo "ok $n"; }}
 [ $# -gt 0 ] || {{ load; exit; }}
 to=$1; shift; words=
 for w; do words="$words $a$w$a"; done
-f=$(mktemp -d) && trap "rm -rf $f" EXIT && mkfifo $f/p || exit
-{_SSH} "$to" "sh -c $a$s$a sh $a$s$a $a$u$a $words" <$f/p &
+f=$(mktemp -d) && trap "rm -rf $f" EXIT && trap "exit 1" HUP TERM && mkfifo $f/p || exit
+{_SSH} "$to" "sh -c $a$g$a sh sh -c $a$s$a sh $a$s$a $a$g$a $a$u$a $words" <$f/p &
 tee -p $f/p | load; r=$?
 wait; exit $r
 """
-WHO = r"""
-$1 info --format '{{.ID}} {{.Name}} {{.DockerRootDir}}'
+_WHO = "{{.ID}} {{.Name}} {{.DockerRootDir}}"
+WHO = f"""
+$1 info --format '{_WHO}'
 """
-# $1 the next node's docker, $2 what its engine says of itself, then destinations to try; the
-# first that leads to this engine is written.
+# $1 the next node's docker, $2 what its engine says of itself, $3 what watches a command there,
+# then destinations to try; the first that leads to this engine is written.
 REACH = rf"""
-d=$1; want=$2; shift 2
+d=$1; want=$2; a=$(printf "\047"); g=$3; f='{_WHO}'; shift 3
 command -v mkfifo >/dev/null && tee -p </dev/null >/dev/null || exit 1
 for to; do
-    said=$({_SSH} "$to" "$d info --format '{{{{.ID}}}} {{{{.Name}}}} {{{{.DockerRootDir}}}}'" \
-        </dev/null) || continue
+    said=$({_SSH} "$to" "sh -c $a$g$a sh $d info --format $a$f$a" </dev/null) || continue
     if [ "$said" = "$want" ]; then printf '%s\n' "$to"; exit; fi
     echo "$to is another machine there" >&2
 done
@@ -98,13 +98,14 @@ def routes(plan: Plan) -> tuple[tuple[NodePlan, ...], ...]:
     return tuple(tuple(route) for route in found)
 
 
-def command(route: Sequence[NodePlan], unpack: str, count: int) -> str:
+def command(route: Sequence[NodePlan], unpack: str, guard: str, count: int) -> str:
     """What the first node's session runs to load what it reads, there and on the next ones of
-    the route, `count` in all."""
+    the route, `count` in all; there below `guard`, which holds no single quote."""
     first, *behind = route[:count]
     docker = " ".join(first.facts.docker)
     if not behind:
         pipe = "" if unpack == PLAIN else f"{unpack} | "
         return shlex.join(["sh", "-c", f"{pipe}{docker} load -q"])
     words = [w for n in behind for w in (n.reach, n.node.name, " ".join(n.facts.docker))]
-    return shlex.join(["sh", "-c", SCRIPT, "sh", SCRIPT, unpack, first.node.name, docker, *words])
+    own = (SCRIPT, guard, unpack, first.node.name, docker)
+    return shlex.join(["sh", "-c", SCRIPT, "sh", *own, *words])

@@ -18,8 +18,10 @@ from builder.model.distribution import (
 )
 from builder.model.label_names import BUILD_ID, GATES, LANE
 from builder.model.nodes import Node
+from builder.model.proven import is_derived
 
 TRANSFER = "imgbuild-transfer"
+PASSING = (f"{TRANSFER}:", "imgbuild-candidate:")  # names that an image has for a while
 _SPARE = 256 * 1024 * 1024
 _FAST = 150e6  # bytes a second; a node's load is not faster than the link above it
 _ROUND = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|\+00:00)")
@@ -31,19 +33,23 @@ class Ungated(DistributionError):
     code = "ungated"
 
 
-def passed_gates(labels: Mapping[str, str]) -> bool:
-    """Whether the image says that every gate of its lane passed."""
-    match = re.fullmatch(r"(\d+) of (\d+)", labels.get(GATES, ""))
-    return bool(match and match[1] == match[2] and labels.get(BUILD_ID))
+def passed_gates(image: SourceImage) -> bool:
+    """Whether the image says that every gate of its lane passed, and is the one that they saw."""
+    match = re.fullmatch(r"(\d+) of (\d+)", image.labels.get(GATES, ""))
+    says = match and match[1] == match[2] and image.labels.get(BUILD_ID)
+    return bool(says) and not is_derived(image.labels, image.digest, image.created)
 
 
 def check_gates(image: SourceImage, *, force: bool) -> None:
     """Raises: Ungated."""
-    if not force and not passed_gates(image.labels):
+    if not force and not passed_gates(image):
         said = image.labels.get(GATES)
+        what = "does not say that its gates passed" + (f": {said}" if said else "")
+        if is_derived(image.labels, image.digest, image.created):
+            build = image.labels[BUILD_ID][:12]
+            what = f"is derived from build {build}, and no gate saw what was added"
         raise Ungated(
-            f"the image {image.id[7:19]} does not say that its gates passed"
-            + (f": {said}" if said else ""),
+            f"the image {image.id[7:19]} {what}",
             hint="build it with imgbuild build LANE; or push it all the same with --force: "
             "the receipt keeps that",
         )
@@ -54,7 +60,7 @@ def tags_to_move(image: SourceImage) -> tuple[str, ...]:
     build = image.labels.get(BUILD_ID, "")[:12]
     kept = [
         tag for tag in image.tags
-        if not tag.startswith((f"{TRANSFER}:", "imgbuild-candidate:"))
+        if not tag.startswith(PASSING)
         and not tag.endswith("-previous")
     ]  # fmt: skip
     return tuple(sorted(kept, key=lambda tag: (not tag.endswith(f":{build}"), tag)))

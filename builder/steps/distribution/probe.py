@@ -82,7 +82,7 @@ def read(node: str, answer: str) -> NodeFacts:
     except GARBLED as error:
         raise ProbeGarbled(
             f"{node} gave an answer that cannot be read: {error!r}",
-            hint="does its login shell print something? run: ssh NODE docker info",
+            hint=f"does its login shell print something? run: ssh {node} docker info",
             detail=answer[-2000:],
         ) from error
 

@@ -8,7 +8,6 @@ from builder.model.distribution import NodePlan, Outcome, Transport
 
 _HOW: Mapping[Transport, str] = {
     "load": "by loads", "pull": "by pull", "registry": "from the registry",
-    "chain": "from the node before it",
 }  # fmt: skip
 
 
@@ -17,7 +16,8 @@ def ended(outcome: Outcome) -> str:
     match outcome.state:
         case "failed":
             assert outcome.finding is not None
-            return outcome.finding.what.removeprefix(f"{outcome.node}: ")
+            what, name = outcome.finding.what, outcome.node
+            return what.removeprefix(f"{name}: ").removeprefix(f"{name} ")
         case "planned":
             return outcome.proof
         case "present":
@@ -37,9 +37,8 @@ def would_move(plan: NodePlan, sizes: Sequence[int]) -> str:
     if plan.transport is None:
         return "has it already"
     size = sum(sizes[i] for i in plan.missing)
-    return (
-        f"about {megabytes(size)} in {_count(len(plan.missing), 'layer')}, {_HOW[plan.transport]}"
-    )
+    how = f"from {plan.via}" if plan.transport == "chain" else _HOW[plan.transport]
+    return f"about {megabytes(size)} in {_count(len(plan.missing), 'layer')}, {how}"
 
 
 def megabytes(count: int) -> str:

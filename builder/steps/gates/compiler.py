@@ -18,7 +18,8 @@ cd "$1" || exit 97
 """Sets `compiler` (CC of the image first, which may hold options); leaves the probe without one."""
 
 NO_COMPILER_HINT = (
-    "what is compiled at run time needs one: apt-get install gcc libc6-dev in the last stage"
+    "what is compiled at run time needs one: gcc and libc6-dev in the last stage, from the base or "
+    "as [debs.NAME] of the lane"
 )
 
 _HEADER = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9_./+-]*")

@@ -11,7 +11,7 @@ from builder.model.counts import plural
 from builder.model.schema import Check
 from builder.model.values import ImageFile, Verdict
 from builder.steps.gates.elf import ELF_MAGIC
-from builder.steps.gates.fatbin import Architecture, FatbinError, architectures
+from builder.steps.gates.fatbin import Architecture, DeviceObject, FatbinError, objects
 from builder.steps.gates.gate import Evidence, Fault, Gate, LaneFacts, Search
 from builder.steps.gates.glob import Glob, ImageGlob
 
@@ -26,12 +26,15 @@ ArchName = Annotated[
     ),
 ]
 
-Held = frozenset[Architecture] | str  # or why it cannot be said
+_LARGEST = 2 << 30  # bytes of a file that are held in memory
+
+Held = tuple[DeviceObject, ...] | str  # or why it cannot be said
 
 
 @dataclass(frozen=True, slots=True)
 class CudaArch(Gate):
-    """`require` holds for every file with device code; `exclude` names files that others built.
+    """`require` holds for every object with kernels of every file; `exclude` names files that
+    others built. An object that has one of `instead` may lack what is required, the file may not.
 
     With `allow-ptx`, PTX that the driver can compile for a required architecture will do.
     """
@@ -40,6 +43,7 @@ class CudaArch(Gate):
     files: ImageGlob | tuple[ImageGlob, ...]
     require: tuple[ArchName, ...]
     forbid: tuple[ArchName, ...] = ()
+    instead: tuple[ArchName, ...] = ()
     exclude: tuple[ImageGlob, ...] = ()
     allow_ptx: bool = False
     min_files: int = 1  # with device code
@@ -63,15 +67,16 @@ class CudaArch(Gate):
             yield Fault("forbid", f"{both[0]} is required as well")
 
     def searches(self) -> tuple[Search, ...]:
-        return tuple(Search(Glob(text), DeviceCodeReading) for text in self.globs)
+        return tuple(Search(Glob(text), self._reading) for text in self.globs)
+
+    def _reading(self, file: ImageFile) -> DeviceCodeReading:
+        return DeviceCodeReading(file, wanted=not self._excluded(file.path))
 
     def judge(self, evidence: Evidence) -> tuple[Verdict, ...]:
         seen = {
             s.file.path: s.value for found in evidence.files for s in found if s.value is not None
         }
-        held: dict[str, Held] = {
-            path: value for path, value in sorted(seen.items()) if not self._excluded(path)
-        }
+        held: dict[str, Held] = dict(sorted(seen.items()))
         with_code = {path: value for path, value in held.items() if value}
         failed = tuple(
             verdict
@@ -90,17 +95,31 @@ class CudaArch(Gate):
             hint = "it is not passed unread: if it is known to be right, exclude it by name"
             yield self.failed(f"cannot be read: {held}", hint, about=path)
             return
-        has = _listed(held)
-        missing = [name for name in self.require if not self._satisfied(name, held)]
+        every = _union(held)
+        missing = [name for name in self.require if not self._satisfied(name, every)]
         if missing:
-            seen = f"has {has}, not {', '.join(missing)}"
-            yield self.failed(seen, _cause(missing, held, facts), about=path)
-        if unwanted := sorted({str(arch) for arch in held} & set(self.forbid)):
+            seen = f"has {_listed(every)}, not {', '.join(missing)}"
+            yield self.failed(seen, _cause(missing, every, facts), about=path)
+        elif lacking := [each for each in held if not self._holds(each.architectures)]:
+            has = _listed(_union(lacking))
+            seen = f"{len(lacking)} of {plural(len(held), 'object')} in it has"
+            seen = seen.replace(" has", " have") if len(lacking) > 1 else seen
+            yield self.failed(
+                f"{seen} {has}, not {', '.join(self.require)}, such as that of {lacking[0].kernel}",
+                _SOME_OBJECTS, about=path,
+                detail="\n".join(f"{_listed(o.architectures)}: {o.kernel}" for o in lacking[:30]),
+            )  # fmt: skip
+        if unwanted := sorted({str(arch) for arch in every} & set(self.forbid)):
             hint = "that stage was built for more than the image is for"
             yield self.failed(f"has {', '.join(unwanted)}, which is forbidden", hint, about=path)
 
+    def _holds(self, held: frozenset[Architecture]) -> bool:
+        return bool({str(arch) for arch in held} & set(self.instead)) or all(
+            self._satisfied(name, held) for name in self.require
+        )
+
     def _satisfied(self, name: str, held: frozenset[Architecture]) -> bool:
-        wanted = _parsed(name)
+        wanted = parsed(name)
         if wanted in held:
             return True
         return self.allow_ptx and any(_compiles_for(arch, wanted) for arch in held if arch.ptx)
@@ -119,30 +138,50 @@ class CudaArch(Gate):
         every = [value for value in with_code.values() if not isinstance(value, str)]
         rest = len(held) - len(with_code)
         without = f", and {_files(rest)} without device code" if rest else ""
-        return self.passed(f"{_files(len(every))}: {_listed(frozenset().union(*every))}{without}")
+        listed = _listed(frozenset().union(*map(_union, every)))
+        return self.passed(f"{_files(len(every))}: {listed}{without}")
 
 
 @dataclass(slots=True)
 class DeviceCodeReading:
-    """Holds one file in memory, if it begins like one that can have device code."""
+    """Holds one file in memory, if it is wanted and begins like one that can have device code."""
 
     file: ImageFile
+    wanted: bool = True
     data: bytearray = field(default_factory=bytearray)
 
     def feed(self, chunk: bytes) -> bool:
+        if not self.wanted:
+            return False
         self.data += chunk
-        return len(self.data) < 4 or bytes(self.data[:4]) in _INTERESTING
+        interesting = len(self.data) < 4 or bytes(self.data[:4]) in _INTERESTING
+        return interesting and self.file.size <= _LARGEST
 
-    def result(self) -> Held:
+    def result(self) -> Held | None:
+        if not self.wanted:
+            return None
         if bytes(self.data[:4]) not in _INTERESTING:
-            return frozenset()
+            return ()
+        if self.file.size > _LARGEST:
+            return f"{self.file.size} bytes are more than the {_LARGEST} that are held in memory"
         try:
-            return architectures(self.data)
+            return objects(self.data)
         except FatbinError as error:
             return str(error)
 
 
-def _parsed(name: str) -> Architecture:
+_SOME_OBJECTS = (
+    "sources of one file were compiled for different targets: look at the gencode flags of that "
+    "source. Is it meant to be so, name what such an object has in `instead`"
+)
+
+
+def _union(held: Iterable[DeviceObject]) -> frozenset[Architecture]:
+    return frozenset().union(*(each.architectures for each in held))
+
+
+def parsed(name: str) -> Architecture:
+    """An ArchName as what it names."""
     match = _ARCH.fullmatch(name)
     assert match is not None  # ArchName
     return Architecture(int(match[2]), match[3], match[1] == "compute")
@@ -158,7 +197,7 @@ def _compiles_for(ptx: Architecture, wanted: Architecture) -> bool:
 
 def _cause(missing: Sequence[str], held: frozenset[Architecture], facts: LaneFacts) -> str:
     asked = f" ({facts.cuda_arch_list} in the lane)" if facts.cuda_arch_list else ""
-    wanted = [_parsed(name) for name in missing]
+    wanted = [parsed(name) for name in missing]
     if all(arch.ptx for arch in held):
         return "it has PTX only: TORCH_CUDA_ARCH_LIST of its stage names no machine code"
     near = sorted({str(a) for a in held for w in wanted if _family(a) == _family(w) and not a.ptx})

@@ -54,9 +54,10 @@ class Env(Gate):
             there = f" (the image has {', '.join(near)})" if near else ""
             hint = "ENV in the Dockerfile's last stage: what an earlier stage sets is not inherited"
             return (self.failed(f"is not set{there}", hint),)
-        return (self._held(value),)
+        return (self.held(value),)
 
-    def _held(self, value: str) -> Verdict:
+    def held(self, value: str) -> Verdict:
+        """Whether a value is as it must be."""
         if self.value is not None and value != self.value:
             hint = "ENV in the last stage has the last word; a base may set it too"
             return self.failed(f"is {value!r}, not {self.value!r}", hint)

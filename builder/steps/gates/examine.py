@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from builder.errors import DistributionError, ToolFailed
+from builder.model.locate import line_of
 from builder.model.values import ImageInfo, ScriptResult, Verdict
 from builder.ports import Engine
 from builder.steps.gates import script
@@ -53,16 +54,30 @@ def examine(
 ) -> tuple[Verdict, ...]:
     """The verdicts of all gates on an image, in the order of the gates.
 
-    A gate that could not look gives a failed verdict. The container of the probes has no
-    network and a read-only root; nothing is left behind.
+    A gate that could not look gives a failed verdict; what two gates say alike is said once. The
+    container of the probes has no network and a read-only root; nothing is left behind.
     """
     unique = tuple(dict.fromkeys(gates))
     told = _tell(unique, image, engine)
     needs = _look(unique, image, engine, facts)
-    verdicts = tuple(verdict for need in needs for verdict in _verdicts(need, facts, told, engine))
+    verdicts: dict[tuple[object, ...], Verdict] = {}
+    for need in needs:
+        for v in _verdicts(need, facts, told, engine):
+            verdicts.setdefault((v.gate, v.about, v.passed, v.seen), _placed(v, need.gate, facts))
     if verdicts:
-        return verdicts
+        return tuple(verdicts.values())
     return (Verdict("gates", "the image", True, "no gate asks for anything in the image"),)
+
+
+def _placed(verdict: Verdict, gate: Gate, facts: LaneFacts) -> Verdict:
+    place = facts.places.get(gate)
+    if verdict.passed or place is None:
+        return verdict
+    try:
+        line = line_of(place.file.read_text(encoding="utf-8"), place.key)
+    except (OSError, UnicodeDecodeError):
+        line = None
+    return replace(verdict, file=str(place.file), line=line)
 
 
 def _tell(gates: Sequence[Gate], image: str, engine: Engine) -> _Told:
@@ -132,7 +147,7 @@ def _base(name: str, facts: LaneFacts, engine: Engine) -> BaseImage:
     found = engine.image(reference)
     if found is None:
         raise CouldNotLook(f"the engine does not have base {name} ({reference})")
-    return EngineBase(reference, found.layers, engine)
+    return EngineBase(reference, found, engine)
 
 
 def _verdicts(need: _Needs, facts: LaneFacts, told: _Told, engine: Engine) -> tuple[Verdict, ...]:

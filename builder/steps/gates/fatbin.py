@@ -11,10 +11,10 @@ maker. What is used here agrees with cuobjdump on the output of CUDA 13.0 and 13
                u64 size of the payload, … u32 architecture at +28, u64 flags at +40
                (0x100000 a, 0x200000 f, 0x8000 zstd, 0x2000 LZ4), u64 unpacked size at +56
 
-Each link with nvcc adds a cubin without any kernel, and a source without kernels makes one
-as well. They say nothing about what runs, and are not counted: of one that is not compressed
-the names of its sections are looked at, else its unpacked size. (CUDA 13: 1464 to 2280 bytes
-without kernels, 2856 and more with the smallest one.)
+A container holds what was made of one source, or of one link of relocatable device code. What
+counts are kernels: a cubin has a section .nv.constant0.NAME for each, PTX an `.entry`. Each link
+with nvcc adds a cubin without any, a source without kernels makes one as well, and one with only
+a table of constants is as large as others: they say nothing about what runs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from builder.errors import GateError
 from builder.steps.gates.elf import ELF_MAGIC, ElfError, sections
+from builder.steps.gates.unpack import UnpackError, lz4, zstd
 
 _CONTAINER = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<HHIQ")
@@ -36,8 +38,10 @@ _SECTIONS = (".nv_fatbin", "__nv_relfatbin")
 _PTX, _CUBIN = 1, 2
 _A, _F, _ZSTD, _LZ4 = 0x100000, 0x200000, 0x8000, 0x2000
 _ENTRY_HEADER = (64, 4096)  # bytes, from and to
-_EMPTY_CUBIN, _EMPTY_PTX = 2400, 230  # unpacked bytes below which nothing can run
+_LARGEST = 1 << 30  # unpacked bytes
 _NOT_ZERO = re.compile(rb"[^\0]")
+_KERNEL = ".nv.constant0."
+_PTX_KERNEL = re.compile(rb"\.entry\s+([\w$]+)")
 
 
 class FatbinError(GateError):
@@ -58,30 +62,40 @@ class Architecture:
         return f"{'compute' if self.ptx else 'sm'}_{self.number}{self.suffix}"
 
 
+class DeviceObject(NamedTuple):
+    """What a file holds of one source (or one link): for what it has kernels, and one of them."""
+
+    architectures: frozenset[Architecture]
+    kernel: str  # its mangled name; a long one is cut
+
+
 def architectures(data: bytes | bytearray) -> frozenset[Architecture]:
-    """The architectures that a file holds kernels for; none, if it has no device code.
+    """The architectures that any object of a file has kernels for. Raises: FatbinError."""
+    return frozenset().union(*(each.architectures for each in objects(data)))
+
+
+def objects(data: bytes | bytearray) -> tuple[DeviceObject, ...]:
+    """The objects of a file that have kernels; none, if it has no device code.
 
     Takes a shared object, an object file, a program or a bare fatbin. Raises: FatbinError.
     """
     view = memoryview(data)
     if view[:4] == _MAGIC_BYTES:
-        return frozenset(_containers(view))
+        return tuple(_containers(view))
     if bytes(view[:8]) == b"!<arch>\n":
         raise FatbinError("a static archive, which is not read: name what is linked from it")
     if view[:4] != ELF_MAGIC:
-        return frozenset()
+        return ()
     if bytes(view[18:20]) == _CUDA_MACHINE:
         raise FatbinError("a bare cubin, which does not say its suffix: only fatbins do")
     try:
         found = tuple(sections(view))
     except ElfError as error:
         raise FatbinError(f"its ELF structure cannot be read: {error}") from error
-    return frozenset(
-        arch for name, part in found if name in _SECTIONS for arch in _containers(part)
-    )
+    return tuple(each for name, part in found if name in _SECTIONS for each in _containers(part))
 
 
-def _containers(data: memoryview) -> Iterator[Architecture]:
+def _containers(data: memoryview) -> Iterator[DeviceObject]:
     """Containers stand one after another, with zeros between them."""
     at = 0
     while (start := _NOT_ZERO.search(data, at)) is not None:
@@ -97,11 +111,13 @@ def _containers(data: memoryview) -> Iterator[Architecture]:
         at += header
         if size > len(data) - at:
             raise FatbinError(f"a fatbin of {size} bytes is cut off after {len(data) - at}")
-        yield from _entries(data[at : at + size])
+        if found := dict(_entries(data[at : at + size])):
+            yield DeviceObject(frozenset(found), next(iter(found.values())))
         at += size
 
 
-def _entries(data: memoryview) -> Iterator[Architecture]:
+def _entries(data: memoryview) -> Iterator[tuple[Architecture, str]]:
+    """Each architecture that there are kernels for, and the first of them."""
     at = 0
     while at < len(data):
         if len(data) - at < _ENTRY_HEADER[0]:
@@ -115,8 +131,8 @@ def _entries(data: memoryview) -> Iterator[Architecture]:
             raise FatbinError(f"an entry of {header + size} bytes is cut off")
         entry = data[at : at + header + size]
         arch = _architecture(entry, ptx=kind == _PTX)
-        if _runs(entry, header, ptx=kind == _PTX):
-            yield arch
+        if kernel := _kernel(entry, header, ptx=kind == _PTX):
+            yield arch, kernel
         at += header + size
 
 
@@ -130,14 +146,29 @@ def _architecture(entry: memoryview, *, ptx: bool) -> Architecture:
     return Architecture(number, "a" if flags & _A else "f" if flags & _F else "", ptx)
 
 
-def _runs(entry: memoryview, header: int, *, ptx: bool) -> bool:
-    """Whether there is anything in it to run."""
-    flags, _, unpacked = struct.unpack_from("<QQQ", entry, 40)
-    if flags & (_ZSTD | _LZ4):
-        return bool(unpacked >= (_EMPTY_PTX if ptx else _EMPTY_CUBIN))
-    payload = entry[header:]
+def _kernel(entry: memoryview, header: int, *, ptx: bool) -> str:
+    """The first kernel in it, "" where there is none."""
+    payload = _unpacked(entry, header)
     if ptx:
-        return re.search(rb"\.(?:entry|func)\b", payload) is not None
+        match = _PTX_KERNEL.search(payload)
+        return match[1].decode("latin-1") if match else ""
     if payload[:4] != ELF_MAGIC:
         raise FatbinError(f"a cubin is no ELF file: it begins with {bytes(payload[:4]).hex()}")
-    return re.search(rb"\.text\.", payload) is not None
+    try:
+        names = [name for name, _ in sections(payload) if name.startswith(_KERNEL)]
+    except ElfError as error:
+        raise FatbinError(f"a cubin cannot be read: {error}") from error
+    return names[0].removeprefix(_KERNEL) if names else ""
+
+
+def _unpacked(entry: memoryview, header: int) -> memoryview:
+    flags, _, size = struct.unpack_from("<QQQ", entry, 40)
+    packed = entry[header:]
+    if not flags & (_ZSTD | _LZ4):
+        return packed
+    if size > _LARGEST:
+        raise FatbinError(f"an entry of {size} bytes is too large to be unpacked")
+    try:
+        return memoryview((zstd if flags & _ZSTD else lz4)(bytes(packed), size))
+    except UnpackError as error:
+        raise FatbinError(f"an entry cannot be unpacked: {error}") from error

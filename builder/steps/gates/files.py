@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import IO, Any
 
-from builder.model.values import ImageFile
+from builder.model.values import ImageFile, ImageInfo
 from builder.ports import Engine
 from builder.steps.gates.gate import CouldNotLook, Reading, Search, Seen, Start
 from builder.steps.gates.glob import Glob, is_below, outermost
@@ -98,7 +98,7 @@ class EngineBase:
     """A base that the engine has; implements gate.BaseImage."""
 
     image: str
-    layers: tuple[str, ...]
+    config: ImageInfo
     engine: Engine
 
     def at(self, paths: Sequence[str], start: Start) -> Mapping[str, Seen]:

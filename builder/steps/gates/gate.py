@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
+from builder.errors import Place
 from builder.model.values import ImageFile, ImageInfo, Verdict
 from builder.steps.gates.glob import Glob
 
@@ -93,13 +94,14 @@ class LaneFacts:
     logs: tuple[Path, ...] = ()  # of the image's build, then of the lane's builds before it
     former: ImageInfo | None = None  # the image that the lane's tag names now
     bases: Mapping[str, str] = field(default_factory=dict)  # name -> how the engine knows it
+    places: Mapping[Gate, Place] = field(default_factory=dict)  # where each gate is declared
 
 
 class BaseImage(Protocol):
     """A base of the lane, which is looked into only where a gate asks."""
 
     @property
-    def layers(self) -> tuple[str, ...]: ...  # diff ids
+    def config(self) -> ImageInfo: ...
     def at(self, paths: Sequence[str], start: Start) -> Mapping[str, Seen]:
         """What lies at these paths. Raises: CouldNotLook."""
 

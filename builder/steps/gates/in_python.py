@@ -17,6 +17,7 @@ SAYS = "imgbuild:"
 ATTRIBUTE = r"""
 import ast, json, sys
 from importlib.machinery import PathFinder, SOURCE_SUFFIXES
+MAYBE = object()
 
 def locate(module):
     path, spec = None, None
@@ -29,23 +30,48 @@ def locate(module):
         path = spec.submodule_search_locations
     return spec, module
 
-def bound(body):
-    for node in body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+# What a condition comes to on each machine; None where it depends.
+def always(test):
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = always(test.operand)
+        return None if inner is None else not inner
+    if getattr(test, "id", getattr(test, "attr", "")) == "TYPE_CHECKING":
+        return False
+    return bool(test.value) if isinstance(test, ast.Constant) else None
+
+# Each name that these nodes bind, and where; None: it is deleted, MAYBE: under a condition.
+def bound(nodes, sure=True):
+    for node in nodes:
+        kind = type(node).__name__
+        if kind in ("FunctionDef", "AsyncFunctionDef", "ClassDef"):
             yield node.name, node
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        elif kind in ("Import", "ImportFrom"):
             for alias in node.names:
                 yield alias.asname or alias.name.split(".")[0], node
-        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-            for target in getattr(node, "targets", None) or [node.target]:
-                for name in ast.walk(target):
-                    if isinstance(name, ast.Name):
-                        yield name.id, node
+        elif kind in ("If", "While"):
+            yield from bound([node.test], sure)
+            known = always(node.test)
+            if known is not False:
+                yield from bound(node.body, sure and known is True)
+            if known is not True or kind == "While":
+                yield from bound(node.orelse, sure and known is False)
+        elif kind == "Name" and isinstance(node.ctx, ast.Store):
+            yield node.id, node
+        elif kind == "Name" and isinstance(node.ctx, ast.Del):
+            yield node.id, None if sure else MAYBE
+        elif kind.startswith("Match") and isinstance(getattr(node, "name", None) or getattr(
+                node, "rest", None), str):
+            yield getattr(node, "name", None) or node.rest, node
+            yield from bound(ast.iter_child_nodes(node), False)
+        elif kind in ("ListComp", "SetComp", "DictComp", "GeneratorExp"):
+            for inner in ast.walk(node):
+                if type(inner).__name__ == "NamedExpr":
+                    yield inner.target.id, inner.target
+        elif kind == "AnnAssign" and node.value is None or kind == "Lambda":
+            pass
         else:
-            for part in ("body", "orelse", "finalbody"):
-                yield from bound(getattr(node, part, ()))
-            for handler in getattr(node, "handlers", ()):
-                yield from bound(handler.body)
+            steady = sure and kind not in ("Try", "TryStar", "For", "AsyncFor", "Match")
+            yield from bound(ast.iter_child_nodes(node), steady)
 
 def look(module, attr):
     spec, missing = locate(module)
@@ -57,9 +83,17 @@ def look(module, attr):
         body = ast.parse(file.read()).body
     where, parts = None, attr.split(".")
     for i, part in enumerate(parts):
-        names = {}
+        names, maybe = {}, set()
         for name, node in bound(body):
-            names.setdefault(name, node)
+            if node is None:
+                names.pop(name, None)
+            elif node is MAYBE:
+                maybe.add(name)
+            else:
+                names.setdefault(name, node)
+                maybe.discard(name)
+        if part in names and part in maybe:
+            return {"dynamic": ["a del under a condition"], "file": spec.origin}
         if part not in names:
             stars = [n.module or "." for n in ast.walk(ast.Module(body, [])) if
                      isinstance(n, ast.ImportFrom) and n.names[0].name == "*"]
@@ -97,23 +131,27 @@ if not found:
 else:
     said = {"version": found[0].version, "copies": len(found)}
     text = found[0].read_text("RECORD")
-    rows, files, changed, missing = [], {}, [], []
-    for row in csv.reader((text or "").splitlines()):
-        path = str(found[0].locate_file(row[0]))
-        if row[1:2] != [""] and not os.path.isfile(path):
+    files, changed, missing, unknown = {}, [], [], []
+    for row in filter(None, csv.reader((text or "").splitlines())):
+        path, (kind, _, value) = str(found[0].locate_file(row[0])), row[1].partition("=")
+        if not os.path.isfile(path):
             missing.append(row[0])
-        elif row[1:2] != [""] and row[1].startswith("sha256="):
-            digest = hashlib.sha256()
-            with open(path, "rb") as file:
-                while chunk := file.read(1 << 20):
+            continue
+        digests = [hashlib.sha256()]
+        if kind in hashlib.algorithms_available and not kind.startswith("shake"):
+            digests.append(hashlib.new(kind))
+        else:
+            unknown.append(row[0])
+        with open(path, "rb") as file:
+            while chunk := file.read(1 << 20):
+                for digest in digests:
                     digest.update(chunk)
-            pad = row[1][7:] + "=" * (-len(row[1][7:]) % 4)
-            if base64.urlsafe_b64decode(pad) != digest.digest():
-                changed.append(row[0])
-            files[row[0]] = digest.hexdigest()[:20]
+        if digests[1:] and base64.urlsafe_b64decode(value + "==") != digests[1].digest():
+            changed.append(row[0])
+        files[row[0]] = digests[0].hexdigest()[:20]
     said["record"] = text is not None
-    said["changed"], said["missing"] = changed[:50], missing[:50]
-    said["files"] = base64.b64encode(zlib.compress(json.dumps(files).encode(), 9)).decode()
+    whole = {"files": files, "changed": changed, "missing": missing, "unknown": unknown}
+    said["whole"] = base64.b64encode(zlib.compress(json.dumps(whole).encode(), 9)).decode()
 print("\nimgbuild:" + json.dumps(said))
 """
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from builder.errors import Finding, GateError
+from builder.errors import Finding, GateError, Place
 from builder.model.values import BuiltImage, PassedGates, Verdict
 
 
@@ -24,7 +25,8 @@ def judge(image: BuiltImage, verdicts: Sequence[Verdict]) -> PassedGates:
 
 def _finding(verdict: Verdict) -> Finding:
     what = f"{verdict.gate} {verdict.about}: {verdict.seen}"
-    return Finding(f"gate-{verdict.gate}", what, verdict.hint, verdict.detail)
+    place = Place(Path(verdict.file), verdict.line) if verdict.file else None
+    return Finding(f"gate-{verdict.gate}", what, verdict.hint, verdict.detail, place)
 
 
 def _kept(image: BuiltImage) -> Finding:

@@ -102,10 +102,13 @@ class PkgConfig(Gate):
         return (module, self._compiled(said, answer))
 
     def _module(self, said: Mapping[str, str], answer: Answer) -> Verdict:
-        hint = "apt-get install its -dev package (for liburing: liburing-dev) in the last stage"
+        hint = (
+            "lock its -dev package (for liburing: [debs.liburing-dev]) in the lane and install it "
+            "in the last stage"
+        )
         if said["exists"] == "no pkg-config":
             return self.failed(
-                "the image has no pkg-config", f"apt-get install pkg-config; and {hint[16:]}"
+                "the image has no pkg-config", f"lock and install pkg-config too; and {hint}"
             )
         if said["exists"] != "yes":
             seen = f"unknown to pkg-config: {first_error(answer.stderr)}"

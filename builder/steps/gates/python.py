@@ -42,7 +42,14 @@ except m.PackageNotFoundError:
     found = {"near": difflib.get_close_matches(wanted, names, 3, 0.6)}
 print("\\nimgbuild:" + json.dumps(found))
 """
-_IMPORT = "import importlib, sys; importlib.import_module(sys.argv[1])"
+_IMPORT = """
+import importlib, json, sys
+module = importlib.import_module(sys.argv[1])
+spec = getattr(module, "__spec__", None)
+empty = spec is not None and spec.origin is None and getattr(module, "__file__", None) is None
+folders = list(map(str, getattr(module, "__path__", ()))) if empty else []
+print("\\nimgbuild:" + json.dumps({"folders": folders}))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +126,18 @@ class Python(Gate):
 
     def _import(self, answer: Answer) -> Verdict:
         about = f"import {self.import_}"
+        lines = [line for line in answer.stdout.splitlines() if line.startswith(_SAYS)]
+        if not lines and not answer.code:
+            seen = "ends the process when it is imported, with code 0"
+            hint = "sys.exit() or os._exit() at module level: what follows the import never runs"
+            return self.failed(seen, hint, about=about, detail=answer.stdout)
+        if lines and (folders := json.loads(lines[-1].removeprefix(_SAYS))["folders"]):
+            return self.failed(
+                f"is a folder without __init__.py, in which nothing runs: {', '.join(folders)}",
+                "was it left behind, or is the distribution not installed? Of a namespace package "
+                "name a module in it",
+                about=about,
+            )
         if not answer.code:
             return self.passed(f"imports in {answer.seconds:.1f} s", about=about)
         hint = "what it needs is missing in the last stage, or not found by its loader"

@@ -3,7 +3,8 @@
 Importing would load CUDA, which a build host has no driver for, and takes many seconds. So the
 module is located as the import system would (each package by its search path, none executed) and
 its source is read as a syntax tree: definitions, assignments and imports at module level, also
-within if, try and with. What only exists when the module runs (a star import, `__getattr__`, a
+within if, try, with and for; not what never runs (`if TYPE_CHECKING:`), has no value (`x: int`) or
+is deleted again. What only exists when the module runs (a star import, `__getattr__`, a
 compiled module) cannot be seen this way: such a gate has to say `import = true`.
 """
 

@@ -1,6 +1,6 @@
 """`secrets`: nothing that looks like a credential in history, environment, labels and layers.
 
-What is looked for stands in `credentials.PATTERNS`. Of files, small texts in the folders where
+What is looked for stands in `credentials.FORMS`. Of files, small texts in the folders where
 people and tools leave credentials: those that the image shows, and in its own layers also those
 that a later one hides or removes.
 """
@@ -18,6 +18,14 @@ from builder.steps.gates.gate import Evidence, Fault, Gate, Search
 from builder.steps.gates.glob import Glob, ImageGlob
 
 _LARGEST = 256 * 1024  # bytes
+_FILES = (
+    "root/**", "home/**", "etc/**", "usr/local/etc/**", "opt/**", "data/**", "srv/**", "app/**",
+    "workspace/**", "vllm-workspace/**", "tmp/**", "run/**", "var/lib/**", "var/tmp/**",
+)  # fmt: skip
+_INSTALLED = re.compile(
+    r"(?:^|/)(?:lib(?:64)?/python\d[^/]*|site-packages|dist-packages|node_modules)/"
+)
+"""What package managers install there holds keys of its own tests; read only where it is named."""
 _ARGUMENT = re.compile(r"(?:^|[\s|])([A-Za-z_][A-Za-z0-9_]*)=(\"[^\"]*\"|'[^']*'|\S*)")
 _HINT = (
     "it is in the image for all who get it, a later layer does not take it out: revoke it, and use "
@@ -31,10 +39,7 @@ class Secrets(Gate):
 
     kind: ClassVar[str] = "secrets"
     wants: ClassVar[frozenset[Literal["config", "history"]]] = frozenset({"config", "history"})
-    files: tuple[ImageGlob, ...] = (
-        "root/**", "home/**", "etc/**", "tmp/**", "var/tmp/**", "run/**", "srv/**", "app/**",
-        "workspace/**",
-    )  # fmt: skip
+    files: tuple[ImageGlob, ...] = _FILES
     allow: tuple[str, ...] = ()
 
     @property
@@ -49,9 +54,13 @@ class Secrets(Gate):
                 yield Fault("allow", f"{text!r} is no regular expression: {error}")
 
     def searches(self) -> tuple[Search, ...]:
-        shown = (Search(Glob(text), CredentialReading) for text in self.files)
-        held = (Search(Glob(text), CredentialReading, layers=True) for text in self.files)
+        shown = (Search(Glob(text), self._reading) for text in self.files)
+        held = (Search(Glob(text), self._reading, layers=True) for text in self.files)
         return (*shown, *held)
+
+    def _reading(self, file: ImageFile) -> CredentialReading:
+        passed_over = self.files == _FILES and _INSTALLED.search(file.path)
+        return CredentialReading(file, is_text=not passed_over and file.size <= _LARGEST)
 
     def judge(self, evidence: Evidence) -> tuple[Verdict, ...]:
         texts = 0
@@ -97,11 +106,10 @@ class CredentialReading:
     is_text: bool = True
 
     def feed(self, chunk: bytes) -> bool:
-        self.data += chunk
-        self.is_text = len(self.data) <= _LARGEST and b"\0" not in chunk
-        return self.is_text and self.file.size <= _LARGEST
+        if self.is_text:
+            self.data += chunk
+            self.is_text = len(self.data) <= _LARGEST and b"\0" not in chunk
+        return self.is_text
 
     def result(self) -> tuple[Credential, ...] | None:
-        if not self.is_text or self.file.size > _LARGEST:
-            return None
-        return tuple(find(bytes(self.data)))
+        return tuple(find(bytes(self.data))) if self.is_text else None

@@ -1,24 +1,25 @@
 """`wheel-record`: what is installed is what was built, file by file.
 
-The installed RECORD names a sha256 for each file. It is compared with the files, and, where the
-gate names one, with the wheel that the lane locks or with the source that the lane patches: an
+The installed RECORD names a hash for each file. It is compared with the files, and these, where
+the gate names one, with the wheel that the lane locks or with the source that the lane patches: an
 image that runs another build of the same version passes every question about versions.
 """
 
 from __future__ import annotations
 
 import base64
-import csv
 import fnmatch
-import io
+import hashlib
 import json
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from io import BufferedIOBase
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from builder.model.counts import plural
 from builder.model.ids import Name, RelPath
@@ -29,8 +30,11 @@ from builder.steps.gates.python import Distribution, Program
 
 _DIGITS = 20  # of a sha256 in hex, as the probe prints it
 _OF_INSTALLING = re.compile(
-    r"\.dist-info/(?:RECORD|INSTALLER|REQUESTED|direct_url\.json)$|\.pyc$|\.data/(?!purelib|platlib)"
+    r"\.dist-info/(?:RECORD|INSTALLER|REQUESTED|direct_url\.json|uv_\w+\.json)$|\.pyc$|\.data/(?!purelib|platlib)"
 )
+_OUTSIDE = re.compile(
+    r"^\.\./|^[^/]+\.dist-info/"
+)  # of the folder that packages lie in, or no code
 _HINT = "was it changed after pip installed it, or did another wheel write over it?"
 
 
@@ -71,23 +75,34 @@ class WheelRecord(Gate):
             return (self.failed(f"is installed {told['copies']} times", hint),)
         if not told["record"]:
             raise CouldNotLook("it was installed without a RECORD", hint="install it from a wheel")
-        files: dict[str, str] = json.loads(zlib.decompress(base64.b64decode(told["files"])))
+        whole = json.loads(zlib.decompress(base64.b64decode(told["whole"])))
+        files: dict[str, str] = whole["files"]
         installed = {path: digest for path, digest in files.items() if self._counts(path)}
+        missing = [path for path in whole["missing"] if not _OF_INSTALLING.search(path)]
         wrong = [
-            *self._differs(told["changed"], "differs from its RECORD", _HINT),
-            *self._differs(told["missing"], "is in its RECORD and not in the image", _HINT),
-            *(self._wheel(installed, evidence) if self.wheel else ()),
-            *(self._source(installed, evidence) if self.source else ()),
+            *self._differs(whole["changed"], "differs from its RECORD", _HINT),
+            *self._differs(missing, "is in its RECORD and not in the image", _HINT),
+            *self._compared(installed, whole["unknown"]),
         ]
-        return tuple(wrong) or (
-            self.passed(f"{told['version']}, {plural(len(installed), 'file')}{self._as}"),
-        )
+        held = [f"{plural(len(installed), 'file')} as in its RECORD"]
+        if self.wheel or self.source:
+            parts = [self._wheel(installed, evidence)] if self.wheel else []
+            parts += [self._source(installed, evidence)] if self.source else []
+            held = [said for said in parts if isinstance(said, str)]
+            wrong += [said for said in parts if isinstance(said, Verdict)]
+        return tuple(wrong) or (self.passed(f"{told['version']}, {' and '.join(held)}"),)
 
-    @property
-    def _as(self) -> str:
-        parts = [f"the locked wheel {self.wheel}"] if self.wheel else []
-        parts += [f"source {self.source}"] if self.source else []
-        return f" as in {' and '.join(parts or ['its RECORD'])}"
+    def _compared(self, installed: Mapping[str, str], unknown: list[str]) -> Iterator[Verdict]:
+        """Whether there is anything that can be compared."""
+        if not installed:
+            hint = "is it an empty distribution, or does `exclude` take all of it?"
+            yield self.failed("cannot tell: no file of it counts", hint)
+        elif not self.wheel and not self.source:
+            counted = [path for path in unknown if self._counts(path)]
+            hint = "an installer that writes no hash: compare with a `wheel` or a `source`"
+            yield from self._differs(
+                counted, "has no known hash in its RECORD", hint, "cannot tell: "
+            )
 
     def _counts(self, path: str) -> bool:
         return not _OF_INSTALLING.search(path) and not self._excluded(path)
@@ -95,13 +110,17 @@ class WheelRecord(Gate):
     def _excluded(self, path: str) -> bool:
         return any(fnmatch.fnmatchcase(path, pattern) for pattern in self.exclude)
 
-    def _differs(self, paths: list[str], what: str, hint: str) -> Iterator[Verdict]:
+    def _differs(
+        self, paths: Iterable[str], what: str, hint: str, before: str = ""
+    ) -> Iterator[Verdict]:
         counted = sorted(path for path in paths if not self._excluded(path))
         if counted:
             more = f", and {len(counted) - 1} more" if len(counted) > 1 else ""
-            yield self.failed(f"{counted[0]}{more} {what}", hint, detail="\n".join(counted[:30]))
+            seen = f"{before}{counted[0]}{more} {what}"
+            yield self.failed(seen, hint, detail="\n".join(counted[:30]))
 
-    def _wheel(self, installed: Mapping[str, str], evidence: Evidence) -> Iterator[Verdict]:
+    def _wheel(self, installed: Mapping[str, str], evidence: Evidence) -> Verdict | str:
+        """What was compared, or what is wrong."""
         path = evidence.facts.wheels.get(self.wheel or "")
         if path is None:
             raise CouldNotLook(
@@ -109,11 +128,14 @@ class WheelRecord(Gate):
                 hint="imgbuild fetch LANE brings it",
             )
         built = {name: d for name, d in wheel_files(path).items() if self._counts(name)}
-        differ = [name for name, digest in built.items() if installed.get(name) != digest]
+        own = {name for name in installed if not name.startswith("../")}  # scripts are made
+        differ = [name for name in built.keys() | own if installed.get(name) != built.get(name)]
         hint = f"another build of it is installed than {path.name}: see what pip was given"
-        yield from self._differs(differ, "is not as in the locked wheel", hint)
+        wrong = next(self._differs(differ, "is not as in the locked wheel", hint), None)
+        return wrong or f"{plural(len(built), 'file')} as in the locked wheel {self.wheel}"
 
-    def _source(self, installed: Mapping[str, str], evidence: Evidence) -> Iterator[Verdict]:
+    def _source(self, installed: Mapping[str, str], evidence: Evidence) -> Verdict | str:
+        """What was compared, or what is wrong."""
         lookup = evidence.facts.sources
         known = lookup(self.source or "") if lookup else None
         if known is None:
@@ -121,25 +143,66 @@ class WheelRecord(Gate):
                 f"source {self.source} is not in this machine's store",
                 hint="imgbuild fetch LANE brings it",
             )
-        prefix = f"{self.folder}/" if self.folder else ""
-        pairs = {p: known[prefix + p][:_DIGITS] for p in installed if prefix + p in known}
-        if not pairs:
-            hint = 'name the folder of the source that holds its packages: folder = "python"'
-            yield self.failed(f"none of its files has that path in source {self.source}", hint)
+        own = [path for path in installed if not _OUTSIDE.search(path)]
+        folders = {"": f"{self.folder}/"} if self.folder else _folders(own, known)
+        pairs = {
+            path: known[at][:_DIGITS]
+            for path in own
+            if (at := folders.get(_top(path), folders.get("", "")) + path) in known
+        }
         differ = [path for path, digest in pairs.items() if installed[path] != digest]
         hint = f"the image does not run the {self.source} of the lane: was a wheel of it installed?"
-        yield from self._differs(differ, f"is not as in source {self.source}", hint)
+        wrong = next(self._differs(differ, f"is not as in source {self.source}", hint), None)
+        return wrong or self._enough(own, pairs)
+
+    def _enough(self, own: Collection[str], pairs: Collection[str]) -> Verdict | str:
+        """Half of the code must have been compared: the rest may be made by a build."""
+        others = sorted(set(own) - set(pairs))
+        code = [path for path in own if path.endswith(".py")] or list(own)
+        known = sum(path in pairs for path in code)
+        if not pairs or 2 * known < len(code):
+            hint = (
+                'name the folder of the source that holds its packages: folder = "python"; what a '
+                "build makes goes into `exclude`"
+            )
+            what = f"{known} of its {plural(len(code), 'file')} of code"
+            seen = f"cannot tell: {what} can be compared with source {self.source}"
+            return self.failed(seen, hint, detail="\n".join(others[:30]))
+        if not others:
+            return f"{plural(len(pairs), 'file')} as in source {self.source}"
+        rest = f"{others[0]}, and {len(others) - 1} more" if others[1:] else others[0]
+        of = f"{len(pairs)} of {plural(len(own), 'file')} as in source {self.source}"
+        return f"{of} (not in it: {rest})"
+
+
+def _top(path: str) -> str:
+    return path.partition("/")[0]
+
+
+def _folders(own: Iterable[str], known: Mapping[str, str]) -> Mapping[str, str]:
+    """The folder of a source in which each top-level package lies ("" or src/): where most
+    of its files have their path; of several, the one that comes first."""
+    wanted, tops = set(own), {_top(path) for path in own}
+    counts: Counter[tuple[str, str]] = Counter()
+    for path in known:
+        parts = path.split("/")
+        for i, part in enumerate(parts):
+            if part in tops and "/".join(parts[i:]) in wanted:
+                counts[part, "".join(f"{name}/" for name in parts[:i])] += 1
+    best: dict[str, str] = {}
+    for (top, folder), _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        best.setdefault(top, folder)
+    return best
 
 
 def wheel_files(wheel: Path) -> Mapping[str, str]:
-    """Installed path and the first digits of the sha256 of each file, as the RECORD has them."""
-    with zipfile.ZipFile(wheel) as archive:
-        record = next(n for n in archive.namelist() if n.endswith(".dist-info/RECORD"))
-        rows = list(csv.reader(io.StringIO(archive.read(record).decode("utf-8"))))
+    """Installed path and the first digits of the sha256 of each file."""
     found = {}
-    for path, digest, *_ in rows:
-        if digest.startswith("sha256="):
-            raw = base64.urlsafe_b64decode(digest[7:] + "=" * (-len(digest[7:]) % 4))
-            name = re.sub(r"^[^/]+\.data/(?:purelib|platlib)/", "", path)
-            found[name] = raw.hex()[:_DIGITS]
+    with zipfile.ZipFile(wheel) as archive:
+        for info in archive.infolist():
+            if not info.is_dir():
+                name = re.sub(r"^[^/]+\.data/(?:purelib|platlib)/", "", info.filename)
+                with archive.open(info) as file:
+                    digest = hashlib.file_digest(cast("BufferedIOBase", file), "sha256")
+                found[name] = digest.hexdigest()[:_DIGITS]
     return found

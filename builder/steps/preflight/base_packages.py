@@ -87,4 +87,4 @@ def _of_image(reference: str, engine: Engine) -> Collection[str] | None:
 
 def _names(database: bytes) -> Collection[str]:
     known = packages(database.decode("utf-8", "replace"))
-    return {name for name, (status, _) in known if status == "install ok installed"}
+    return {each.name for each in known if each.status == "install ok installed"}

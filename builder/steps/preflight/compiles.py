@@ -2,7 +2,8 @@
 
 Certain are nvcc itself and whatever builds a source of the lane that holds CUDA files. Of what
 the lane does not know (a `git clone`, a copied folder) it can only be said that it may be, and
-that it is likely: `setup.py`, or a folder with the name of such a source.
+that it is likely: `setup.py`, or a folder with the name of such a source. A Python build that
+only packs the files of its source compiles nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from builder.steps.dockerfile import Instruction
+from builder.steps.preflight.packaging import Plain
 from builder.steps.preflight.shell import Command, commands, known
 from builder.steps.preflight.values import At, Valued
 
@@ -50,8 +52,11 @@ class Compile:
         return self.at.instruction
 
 
-def compiles(stage: Valued, cuda: Collection[str]) -> Iterator[Compile]:
-    """What a stage compiles. `cuda` are the lane's sources with device code."""
+def compiles(
+    stage: Valued, cuda: Collection[str], plain: Plain = lambda *_: False
+) -> Iterator[Compile]:
+    """What a stage compiles. `cuda` are the lane's sources with device code; `plain` knows which
+    folders of them a Python build only packs."""
     held = _held(stage)
     for at in stage.steps:
         if at.instruction.name != "RUN":
@@ -61,9 +66,10 @@ def compiles(stage: Valued, cuda: Collection[str]) -> Iterator[Compile]:
             tool = _tool(command)
             if not tool:
                 continue
-            source = _source(command, mounted)
+            source, inside = _source(command, mounted)
             rest_only = mounted.get(source) == "-rest"
-            sure = tool == "nvcc" or (source in cuda and not rest_only)
+            packed = tool in ("pip", "setup.py") and inside is not None and plain(source, inside)
+            sure = tool == "nvcc" or (source in cuda and not rest_only and not packed)
             if not sure and (source or _takes_built(command, at)):
                 continue  # a source of the lane without device code, or nothing is compiled
             likely = not sure and (tool == "setup.py" or _called(command, cuda))
@@ -144,15 +150,16 @@ def _note(found: dict[str, str], path: str) -> None:
         found[name] = part if found.get(name, part) == part else ""
 
 
-def _source(command: Command, held: Mapping[str, str]) -> str:
-    """The lane's source that a command builds: a folder of its name, in what it was given."""
+def _source(command: Command, held: Mapping[str, str]) -> tuple[str, str | None]:
+    """The lane's source that a command builds, by a folder of its name in what it was given, and
+    the folder within it; None: it is the only one that is there."""
     places = [word for word in command.words[1:] if not word.startswith("--")] + [command.folder]
     for place in places:
-        parts = re.split(r"[/=:]", place)
+        parts = [part for part in re.split(r"[/=:]", place.partition("[")[0]) if part != "."]
         for name in sorted(held, key=len, reverse=True):
             if name in parts:
-                return name
-    return next(iter(held)) if len(held) == 1 else ""
+                return name, "/".join(parts[parts.index(name) + 1 :]).strip("/")
+    return (next(iter(held)), None) if len(held) == 1 else ("", None)
 
 
 def _called(command: Command, sources: Collection[str]) -> bool:

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
-from builder.errors import Finding, GateError, ImgbuildError, LaneError, Place
+from builder.errors import GateError, ImgbuildError, LaneError, Place
 from builder.model.lane import Lane
+from builder.model.lock import Lock
 from builder.steps import image
 from builder.steps.dockerfile import Dockerfile, parse
 from builder.steps.gates import Gate
-from builder.steps.gates.package import Package
-from builder.steps.gates.pkg_config import PkgConfig
 from builder.steps.preflight import silent
 from builder.steps.preflight.arch import VARIABLE, architectures
 from builder.steps.preflight.compiles import compiles
-from builder.steps.preflight.installs import Installed, installed
+from builder.steps.preflight.contexts import NAMED, Contexts, missing
+from builder.steps.preflight.contradictions import contradictions
+from builder.steps.preflight.credentials import secrets
+from builder.steps.preflight.deb_depends import Control, unmet
+from builder.steps.preflight.installs import installed
+from builder.steps.preflight.network import network
+from builder.steps.preflight.packaging import Plain, packs_only
 from builder.steps.preflight.references import needed, references
 from builder.steps.preflight.remote import remotes
 from builder.steps.preflight.report import Preflight
 from builder.steps.preflight.shadowed import shadowed
-from builder.steps.preflight.stages import network, secrets
-from builder.steps.preflight.values import Valued, valued
-
-_NAMED = ("wheels", "debs")
-_OF_MODULE = {"libusb-1.0": "libusb-1.0-0-dev", "zlib": "zlib1g-dev", "openssl": "libssl-dev"}
+from builder.steps.preflight.values import valued
+from builder.steps.preflight.wanted import not_installed
 
 
 def dockerfile(
@@ -38,11 +41,16 @@ def dockerfile(
     cuda: Collection[str],
     bases: Mapping[str, Collection[str]],
     platform: str = "",
+    plain: Plain = lambda *_: False,
+    lock: Lock | None = None,
+    contexts: Contexts = Contexts(),  # noqa: B008
+    control: Control = lambda _: None,
 ) -> None:
     """Check a Dockerfile for a lane.
 
-    `args` are the build's arguments; `cuda` the sources that hold device code; `bases` the
-    packages of images, by reference, as far as they are known.
+    `args` are the build's arguments; `cuda` the sources that hold device code, `plain` knows
+    which folders of them a Python build only packs; `bases` the packages of images, by
+    reference, as far as they are known; `control` what a locked deb says of itself.
     """
     try:
         image.dockerfile(data, Place(file), lane.env)  # it takes what is added to it
@@ -53,56 +61,49 @@ def dockerfile(
     stages = valued(read, args, platform)
     used = needed(stages, read)
     references_of = {n: v for n, v in args.items() if n.startswith("BASE_")}
-    report.check(LaneError, *references(read, stages, references_of, _NAMED, used, file))
-    report.check(LaneError, *shadowed(read, _NAMED, file))
+    report.check(LaneError, *references(read, stages, references_of, NAMED, used, file))
+    report.check(LaneError, *shadowed(read, NAMED, file))
     report.check(LaneError, *secrets(read, file))
     aware = _aware(read)
+    by_index = {stage.stage.index: stage for stage in stages}
     for stage in stages:
         is_used = stage.stage.index in used
         report.check(LaneError, *remotes(stage, file, needed=is_used))
         if is_used:
-            found = tuple(compiles(stage, cuda))
+            found = tuple(compiles(stage, cuda, plain))
             wanted = lane.build.cuda_arch_list
             report.check(LaneError, *architectures(stage, found, wanted, file, aware=aware))
             report.check(LaneError, *network(stage, found, file))
             report.check(LaneError, *silent.caches(found, file))
             report.check(LaneError, *silent.masked(stage, file))
-    last = {stage.stage.index: stage for stage in stages}
-    has = installed(stages[-1], read, last, bases)
-    for gate, place in gates:
-        if not (isinstance(gate, PkgConfig) and gate.module.encode() in data):
-            report.check(GateError, *_package(gate, place, has, file, stages[-1]))
+            report.check(LaneError, *missing(stage, read, contexts, file))
+            has = installed(stage, read, by_index, bases, contexts)
+            report.check(LaneError, *unmet(stage, has, contexts, control, lane, file))
+    last = stages[-1]
+    has = installed(last, read, by_index, bases, contexts)
+    in_it = [stage for stage in stages if stage.stage.index in used]
+    report.check(GateError, *not_installed(gates, has, in_it, last, lane, file))
+    report.check(LaneError, *contradictions(gates, lane, lock, last))
 
 
-def device_code(paths: Mapping[str, Collection[str]], lane: Lane) -> frozenset[str]:
-    """The sources that hold device code: paths of each patched tree, by source."""
-    return frozenset(
+def device_code(
+    trees: Mapping[str, tuple[Collection[str], Callable[[str], bytes | None]]], lane: Lane
+) -> tuple[frozenset[str], Plain]:
+    """The sources that hold device code, and which of their folders a Python build only packs.
+
+    `trees` are the paths of each patched tree, and what reads a file of it.
+    """
+    cuda = frozenset(
         name
-        for name, held in paths.items()
+        for name, (held, _) in trees.items()
         if name in lane.sources and any(path.endswith((".cu", ".cuh")) for path in held)
     )
 
+    @cache
+    def plain(name: str, folder: str) -> bool:
+        return name in cuda and packs_only(folder, *trees[name])
 
-def _package(
-    gate: Gate, place: Place, has: Installed, file: Path, last: Valued
-) -> Iterator[Finding]:
-    if isinstance(gate, Package):
-        wanted = gate.name
-    elif isinstance(gate, PkgConfig):
-        wanted = _OF_MODULE.get(gate.module, f"{gate.module}-dev")
-        if not gate.module.startswith("lib") and gate.module not in _OF_MODULE:
-            return  # which package has it is not known
-    else:
-        return
-    if not has.may_have(wanted):
-        yield Finding(
-            "package-not-installed",
-            f"the gate {gate.kind} {gate.about} asks for {wanted}, which nothing installs in the "
-            f"last stage ({last.stage.title}, from line {last.stage.line} of {file.name})",
-            f"apt-get install {wanted} in the last stage, or copy it from a stage that installs "
-            "it; what runs in another stage is not in the image",
-            place=place,
-        )
+    return cuda, plain
 
 
 def _aware(read: Dockerfile) -> bool:

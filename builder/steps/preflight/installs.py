@@ -2,7 +2,8 @@
 
 A package that a gate asks for is missing for sure only when nothing can bring it: not a line of
 apt or dpkg in the stage, in those it is built from or copies from, not the base, not a script,
-and not the dependencies of what is installed. In doubt nothing is said; the gate will.
+and not the dependencies of what is installed. What `debs` holds is known: it is locked by name.
+In doubt nothing is said; the gate will.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from builder.steps.dockerfile import Dockerfile
+from builder.steps.preflight.contexts import NAMED, Contexts, lie_at, matching
 from builder.steps.preflight.shell import Command, commands, known
 from builder.steps.preflight.values import At, Valued
 
@@ -30,6 +32,7 @@ class Installed:
     exactly: frozenset[str]
     from_archive: frozenset[str] = frozenset()
     unknown: bool = False  # something ran, or came in, that may have installed anything
+    over_unknown: bool = False  # what the base brings is not known
 
     def may_have(self, package: str) -> bool:
         if self.unknown or any(fnmatch.fnmatchcase(package, held) for held in self.exactly):
@@ -44,6 +47,7 @@ def installed(
     read: Dockerfile,
     stages: Mapping[int, Valued],
     bases: Mapping[str, Collection[str]],
+    contexts: Contexts,
 ) -> Installed:
     """What a stage has in the end. `bases`: what is known of images, by reference."""
     found: list[Installed] = []
@@ -51,44 +55,55 @@ def installed(
     if bottom in bases:
         found.append(Installed(frozenset(bases[bottom])))
     elif bottom != "scratch":
-        found.append(Installed(frozenset(), unknown=True))
+        found.append(Installed(frozenset(), over_unknown=True))
     for each in stage.chain:
         for at in each.steps:
-            found += _instruction(at, each, read, stages, bases)
+            found += _instruction(at, each, read, stages, bases, contexts)
     return Installed(
         frozenset().union(*(f.exactly for f in found)),
         frozenset().union(*(f.from_archive for f in found)),
         any(f.unknown for f in found),
+        any(f.over_unknown for f in found),
     )
 
 
 def _instruction(
     at: At, stage: Valued, read: Dockerfile, stages: Mapping[int, Valued],
-    bases: Mapping[str, Collection[str]],
+    bases: Mapping[str, Collection[str]], contexts: Contexts,
 ) -> Iterator[Installed]:  # fmt: skip
     instruction = at.instruction
     if instruction.name == "RUN":
         for command in commands(instruction, folder=at.folder):
-            yield from _command(command, at)
+            yield from _command(command, at, lie_at(stage, at), contexts)
     elif instruction.name in ("COPY", "ADD") and (source := instruction.flag("from")):
         other = read.stage(source, before=stage.stage.index)
         if other is not None:
-            yield installed(stages[other.index], read, stages, bases)
-        else:
+            yield installed(stages[other.index], read, stages, bases, contexts)
+        elif source not in NAMED:
             yield Installed(frozenset(), unknown=True)
     elif instruction.name in ("COPY", "ADD") and any("dpkg" in word for word in instruction.words):
         yield Installed(frozenset(), unknown=True)
 
 
-def _command(command: Command, at: At) -> Iterator[Installed]:
+def _command(
+    command: Command, at: At, folders: Mapping[str, str], contexts: Contexts
+) -> Iterator[Installed]:
     values = {**at.values, **command.env}
     words = command.words
     if command.program in _APT and "install" in words:
-        yield _apt(words[words.index("install") + 1 :], values)
-    elif command.program == "dpkg" and any(w in ("-i", "--install", "--unpack") for w in words):
-        yield _files([w for w in words[1:] if not w.startswith("-")], values)
+        yield _apt(words[words.index("install") + 1 :], values, folders, contexts)
+    elif files := by_dpkg(command):
+        yield _files(files, values, folders, contexts)
     elif _may_install(command):
         yield Installed(frozenset(), unknown=True)
+
+
+def by_dpkg(command: Command) -> tuple[str, ...]:
+    """The files that a command gives dpkg to install."""
+    words = command.words
+    if command.program != "dpkg" or not {"-i", "--install", "--unpack"} & set(words):
+        return ()
+    return tuple(word for word in words[1:] if not word.startswith("-"))
 
 
 def _may_install(command: Command) -> bool:
@@ -97,7 +112,10 @@ def _may_install(command: Command) -> bool:
     return command.program in ("sh", "bash", "source", ".") and len(command.words) > 1
 
 
-def _apt(words: tuple[str, ...], values: Mapping[str, str]) -> Installed:
+def _apt(
+    words: tuple[str, ...], values: Mapping[str, str], folders: Mapping[str, str],
+    contexts: Contexts,
+) -> Installed:  # fmt: skip
     exact, unknown, skip = set[str](), False, False
     for word in words:
         if skip or word.startswith("-"):
@@ -109,19 +127,24 @@ def _apt(words: tuple[str, ...], values: Mapping[str, str]) -> Installed:
             continue
         for name in text.split():
             if name.endswith(".deb"):
-                exact |= _files([name], values).exactly
+                exact |= _files([name], values, folders, contexts).exactly
             else:
                 exact.add(re.split(r"[=:/]", name)[0])
     names = frozenset(exact)
     return Installed(names, names, unknown)
 
 
-def _files(paths: list[str], values: Mapping[str, str]) -> Installed:
+def _files(
+    paths: Collection[str], values: Mapping[str, str], folders: Mapping[str, str],
+    contexts: Contexts,
+) -> Installed:  # fmt: skip
     exact, unknown = set[str](), False
     for path in paths:
         text = known(path, values)
         if text is None:
             unknown = True
+        elif (found := matching(text, folders, contexts)) is not None:
+            exact |= set(found[1].values())
         else:
             exact.add(text.rpartition("/")[2].partition("_")[0].removesuffix(".deb") or "*")
     return Installed(frozenset(exact), unknown=unknown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from builder.errors import Finding, Place
 from builder.steps.dockerfile import Dockerfile, Instruction
 from builder.steps.dockerfile_words import variables
-from builder.steps.preflight.values import At, Valued
+from builder.steps.preflight.values import Valued
 
 _DIGEST = re.compile(r".+@sha256:[0-9a-f]{64}")
 _BARE = re.compile(r"sha256:[0-9a-f]{12,64}|[0-9a-f]{64}")
@@ -24,13 +25,16 @@ def references(
     for stage in stages:
         index = stage.stage.index
         if stage.parent is None:
-            yield from _from(stage, bases, named, file, needed=index in needed)
+            near = _near(stage.base, read, index, ())
+            yield from _from(stage, bases, named, file, needed=index in needed, near=near)
         for at in stage.steps:
             for reference in _taken(at.instruction):
                 is_stage = read.stage(reference, before=index) is not None
                 if not is_stage and not variables(reference):
                     line = at.instruction.line
-                    yield from _image(reference, named, file, line, needed=index in needed)
+                    near = _near(reference, read, index, named)
+                    found = _image(reference, named, file, line, needed=index in needed, near=near)
+                    yield from found
     syntax = read.directives.get("syntax")
     if syntax is not None and not _DIGEST.fullmatch(syntax):
         yield Finding(
@@ -67,9 +71,20 @@ def _taken(read: Instruction) -> Iterator[str]:
         yield from (mount["from"] for mount in read.mounts if mount.get("from"))
 
 
+def _near(reference: str, read: Dockerfile, index: int, named: Collection[str]) -> str:
+    """What a name that is no stage before this one was most likely meant to be."""
+    later = [stage for stage in read.stages[index + 1 :] if stage.name == reference]
+    if later:
+        return f"stage {reference} stands below, in line {later[0].line}: move it above this one"
+    names = [stage.name for stage in read.stages[:index] if stage.name]
+    found = difflib.get_close_matches(reference, [*names, *named], n=1, cutoff=0.7)
+    return f"did you mean {found[0]}?" if found else ""
+
+
 def _from(
-    stage: Valued, bases: Mapping[str, str], named: Collection[str], file: Path, *, needed: bool
-) -> Iterator[Finding]:
+    stage: Valued, bases: Mapping[str, str], named: Collection[str], file: Path, *, needed: bool,
+    near: str,
+) -> Iterator[Finding]:  # fmt: skip
     if not stage.base:
         wanted = sorted(variables(stage.stage.base))
         known = ", ".join(sorted(bases)) or "none"
@@ -80,12 +95,12 @@ def _from(
         )  # fmt: skip
     else:
         yield from _image(
-            stage.base, [*named, *bases.values()], file, stage.stage.line, needed=needed
+            stage.base, [*named, *bases.values()], file, stage.stage.line, needed=needed, near=near
         )
 
 
 def _image(
-    reference: str, known: Collection[str], file: Path, line: int, *, needed: bool
+    reference: str, known: Collection[str], file: Path, line: int, *, needed: bool, near: str
 ) -> Iterator[Finding]:
     if reference == "scratch" or reference in known or _DIGEST.fullmatch(reference):
         return
@@ -97,12 +112,10 @@ def _image(
         )  # fmt: skip
         return
     yield Finding(
-        "from-unpinned", f"{reference} has no digest: another image tomorrow, by the same name",
-        "declare it as [base.NAME] of the lane and take ARG BASE_NAME, or write name@sha256:…",
+        "from-unpinned",
+        f"{reference} is no stage above, and as an image it has no digest" if near
+        else f"{reference} has no digest: another image tomorrow, by the same name",
+        near or "declare it as [base.NAME] of the lane and take ARG BASE_NAME, "
+        "or write name@sha256:…",
         place=place, level="error" if needed else "warning",
     )  # fmt: skip
-
-
-def at_lines(stages: Collection[Valued]) -> Iterator[At]:
-    """Every instruction of every stage."""
-    return (at for stage in stages for at in stage.steps)

@@ -43,6 +43,8 @@ _MASKS = (
     (r"\b\d+(?:\.\d+)? (?:ms|s|min|MB|kB|GB)\b", "<n>"),
     (r"\blinux/(?:amd64|arm64)\b", "<platform>"),
     (r"python3\.\d+", "python3.N"),
+    (r"_[0-9][^\s_]*_(?:amd64|arm64)\.deb", "_<version>_<arch>.deb"),
+    (r"\(= [0-9][^)]*\)", "(= <version>)"),
     (r"(?m)^( +node\d  )\S+(  (?:classic|containerd)  )\w+", r"\1<version>\2<arch>"),
 )
 

@@ -40,6 +40,15 @@ def edit(path: str, *changes: tuple[str, str], lock: bool = True) -> Break:
     return change
 
 
+def edits(*changes: tuple[str, tuple[str, str]]) -> Break:
+    def change(place: Workplace) -> None:
+        for path, pair in changes:
+            place.edit(path, pair)
+        place.good("lock", "demo")
+
+    return change
+
+
 def locked_folder(place: Workplace) -> None:
     """What `imgbuild lock` would write after a change of the image folder alone."""
     content = folder_digest("docker-images/demo", project=ProjectFolder(place.root))
@@ -94,6 +103,17 @@ CASES: dict[str, tuple[Break, tuple[str, ...]]] = {
         lane("_PREPARED_LAUNCHERS", "KERN_PREPARED_LAUNCHER"), CHECK,
     ),
     "S2-no-liburing-in-the-last-stage": (edit(DOCKERFILE, *WITHOUT_DEV), CHECK),
+    "S2-a-deb-that-is-not-locked": (
+        lane('[debs.liburing-dev]\npackage = "liburing-dev"\n', "", lock=True), CHECK,
+    ),
+    "S2-a-deb-without-its-library": (
+        edits((LANE, ('[debs.liburing2]\npackage = "liburing2"\n', "")),
+              (DOCKERFILE, ("/debs/liburing2_*.deb /debs/liburing-dev_*.deb", "/debs/*.deb"))),
+        CHECK,
+    ),
+    "S4-a-gate-that-the-list-denies": (
+        lane('cuda-arch-list = "12.1a"', 'cuda-arch-list = "12.0a"', lock=True), CHECK,
+    ),
     "S4-an-architecture-list-of-its-own": (
         dockerfile("TORCH_CUDA_ARCH_LIST=${TORCH_CUDA_ARCH_LIST}", "TORCH_CUDA_ARCH_LIST=12.0a"),
         CHECK,
@@ -126,6 +146,11 @@ CASES: dict[str, tuple[Break, tuple[str, ...]]] = {
                    "print(sysconfig.get_path(\"purelib\", \"posix_local\"))') && \\\n    make",
                    "RUN site=$(python3 -c 'import sysconfig; "
                    "print(sysconfig.get_path(\"purelib\", \"posix_local\"))') && \\\n    make"),
+        CHECK,
+    ),
+    "P17-packages-from-a-network": (
+        dockerfile("FROM base AS loader\n",
+                   "FROM base AS loader\nRUN apt-get update && apt-get install -y curl\n"),
         CHECK,
     ),
     "P20-a-bare-digest-behind-FROM": (
@@ -175,6 +200,14 @@ CASES: dict[str, tuple[Break, tuple[str, ...]]] = {
         dockerfile("# imgbuild's demo: two", "# syntax=docker/dockerfile:1.7\n# two"), CHECK,
     ),
     "T4-a-gate-for-a-source-that-is-not-there": (lane('source = "kern"', 'source = "kren"'), CHECK),
+    "T5-what-the-context-does-not-hold": (
+        edit(DOCKERFILE, ("sources/kern-rest.tar", "sources/kern.tar"),
+             ("COPY --from=loader", "COPY serve.sh /\nCOPY --from=loader")),
+        CHECK,
+    ),
+    "T6-a-stage-by-nearly-its-name": (
+        dockerfile("COPY --from=minipkg", "COPY --from=minipkgg"), CHECK,
+    ),
 }  # fmt: skip
 
 

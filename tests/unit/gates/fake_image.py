@@ -99,10 +99,10 @@ class FakeImage:
                 yield self._entry(asked, self.files[path], alone=path == real)
 
     def _real(self, root: str) -> str:
-        real = ""
+        real, links = "", 0
         for part in root.split("/") if root else ():
             real = posixpath.join(real, part)
-            while isinstance(link := self.files.get(real), To):
+            while isinstance(link := self.files.get(real), To) and (links := links + 1) < 40:
                 real = posixpath.normpath(posixpath.join("/", posixpath.dirname(real), link.target))
                 real = real.strip("/")
         return real

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from builder.errors import ToolFailed, ToolMissing
-from builder.model.values import BuiltImage, ScriptResult, Verdict
+from builder.errors import Place, ToolFailed, ToolMissing
+from builder.model.values import BuiltImage, ImageFile, ImageInfo, ScriptResult, Verdict
 from builder.steps.gates import Gate, GatesFailed, LaneFacts, examine, judge
 from builder.steps.gates.command import Command
 from builder.steps.gates.cuda_arch import CudaArch
@@ -32,26 +32,80 @@ Version: 1
 Package: liburing2
 Status: install ok installed
 Version: 2.3-3
+
+Package: foreign
+Status: install ok installed
+Architecture: i386
+Version: 1
+
+Package: foreign
+Status: deinstall ok config-files
+Architecture: amd64
+Version: 1
+
+Package: both
+Status: install ok installed
+Architecture: amd64
+Version: 2
+
+Package: both
+Status: deinstall ok config-files
+Architecture: arm64
+Version: 1
+
+Package: other
+Status: install ok installed
+Architecture: arm64
+Version: 1
+
+Package: data
+Status: install ok installed
+Architecture: all
+Version: 3
 """
+MIXED = (DATA / "sm_121a.nv_fatbin").read_bytes() + (DATA / "sm_120a.nv_fatbin").read_bytes()
 FILES = {
     "opt/a.so": (DATA / "sm_121a.nv_fatbin").read_bytes(),
     "opt/b.so": (DATA / "sm_120a.nv_fatbin").read_bytes(),
     "opt/c.so": b"no device code",
     "opt/ptx.so": (DATA / "ptx_120.nv_fatbin").read_bytes(),
     "opt/stub.so": (DATA / "stub.nv_fatbin").read_bytes(),
+    "opt/mixed.so": MIXED,
     "opt/bad.so": b"\x50\xed\x55\xba" + bytes(8),
     "opt/dir": None,
     "var/lib/dpkg/status": STATUS,
 }
 
 
+INFO = ImageInfo("sha256:1", (), {}, (), {}, "amd64", 1, "")
+
+
 def seen(image: FakeImage, *gates: Gate, facts: LaneFacts = NO_FACTS) -> tuple[Verdict, ...]:
+    image.info = image.info or INFO
     return examine(gates, "image", engine=image, facts=facts)  # type: ignore[arg-type]
 
 
 def one(image: FakeImage, gate: Gate) -> Verdict:
     (verdict,) = seen(image, gate)
     return verdict
+
+
+def test_what_two_gates_say_alike_is_said_once() -> None:
+    gates = (Package("none"), Package("none", version="1*"), Package("bash"))
+    failed = [v for v in seen(FakeImage(FILES), *gates) if not v.passed]
+    assert [v.about for v in failed] == ["none"]
+
+
+def test_a_failed_gate_names_its_line(tmp_path: Path) -> None:
+    lane = tmp_path / "x.toml"
+    lane.write_text('a = 1\n[[gates]]\nkind = "package"\n[[gates]]\nkind = "package"\n')
+    good, bad = Package("bash"), Package("none")
+    places = {good: Place(lane, key=("gates", 0)), bad: Place(lane, key=("gates", 1))}
+    verdicts = seen(FakeImage(FILES), good, bad, facts=LaneFacts(places=places))
+    assert [(v.file, v.line) for v in verdicts] == [("", None), (str(lane), 4)]
+    with pytest.raises(GatesFailed) as failed:
+        judge(BuiltImage("sha256:1", "x:1", Path("log"), ()), verdicts)
+    assert failed.value.findings[0].place == Place(lane, 4)
 
 
 def test_all_probes_in_one_script_and_all_files_in_one_read() -> None:
@@ -129,6 +183,9 @@ def test_a_probe_that_does_not_end() -> None:
         (Command("printf '\\033]52;c;x\\a'; exit 1"), "ended with code 1, not 0: �]52;c;x�"),
         (Package("liburing-dev"), "not installed (the image has liburing2)"),
         (Package("half"), "its dpkg status is 'install ok half-configured'"),
+        (Package("foreign"), "its dpkg status is 'deinstall ok config-files'"),
+        (Package("other"), "is there for arm64, and the image is for amd64"),
+        (Package("both", "1"), "has version 2, not 1"),
         (Package("bash", "5.3*"), "has version 5.2.15-2+b8, not 5.3*"),
         (File("/opt/c.so", absent=True), "is there: 14 bytes, mode 644"),
         (File("/opt/c.so", mode="755"), "its mode is 644, not 755"),
@@ -140,6 +197,10 @@ def test_a_probe_that_does_not_end() -> None:
         (CudaArch("opt/ptx.so", ("sm_121a",)), "has compute_120, not sm_121a"),
         (CudaArch("opt/[cs]*.so", ("sm_121a",)), "device code in 0 of 2 files that match"),
         (CudaArch("opt/x*.so", ("sm_121a",)), "no file matches"),
+        (CudaArch("opt/mixed.so", ("sm_121a",)),
+         "1 of 2 objects in it has sm_120a, not sm_121a, such as that of _Z5scalefPf"),
+        (CudaArch("opt/mixed.so", ("sm_90a",), instead=("sm_120a", "sm_121a")),
+         "has sm_120a, sm_121a, not sm_90a"),
         (CudaArch("opt/a.so", ("sm_121a",), min_files=2),
          "device code in 1 of 1 files that match; at least 2 must have some"),
         (CudaArch("opt/bad.so", ("sm_121a",)), "cannot be read: a fatbin is cut off at byte 0"),
@@ -158,10 +219,13 @@ def test_failed(gate: Gate, says: str) -> None:
         (Command(("printf", "%s", "a b"), stdout_contains="a b"), "code 0 in 0.0 s"),
         (Command("exit 4", expect_code=4), "code 4 in 0.0 s"),
         (Package("bash", "5.2.15*"), "5.2.15-2+b8"),
+        (Package("both"), "2"),
+        (Package("data"), "3"),
         (File("/opt/none", absent=True), "is not there"),
         (File("/opt/dir"), "a folder, mode 755"),
         (CudaArch("opt/[ac].so", ("sm_121a",)), "1 file: sm_121a, and 1 file without device code"),
         (CudaArch("opt/ptx.so", ("sm_121a",), allow_ptx=True), "1 file: compute_120"),
+        (CudaArch("opt/mixed.so", ("sm_121a",), instead=("sm_120a",)), "1 file: sm_120a, sm_121a"),
         (CudaArch(("opt/a.so", "opt/b.so"), ("sm_121a",), exclude=("**/b.so",)), "1 file: sm_121a"),
     ],
 )  # fmt: skip
@@ -177,6 +241,19 @@ def test_each_file_that_fails_has_its_verdict() -> None:
     assert [(v.about, v.passed) for v in verdicts] == [("opt/b.so", False), ("opt/bad.so", False)]
     assert "sm_120a is near, but another target" in verdicts[0].hint
     assert "TORCH_CUDA_ARCH_LIST (12.1a in the lane)" in verdicts[0].hint
+
+
+def test_what_is_excluded_is_not_read_and_the_rest_not_without_bound() -> None:
+    gate = CudaArch("opt/*.so", ("sm_121a",), exclude=("opt/x.so",))
+    (search,) = gate.searches()
+    chunk = b"\x7fELF" + bytes(1 << 20)
+    for path, size in (("opt/x.so", 9 << 20), ("opt/y.so", 3 << 30)):
+        reading = search.start(ImageFile(path, "file", 0o644, size))
+        assert not reading.feed(chunk)
+        if path == "opt/x.so":
+            assert reading.result() is None
+        else:
+            assert "3221225472 bytes are more than" in reading.result()
 
 
 def test_no_dpkg() -> None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from builder.steps.gates.fatbin import Architecture, FatbinError, architectures
+from builder.steps.gates.fatbin import Architecture, FatbinError, architectures, objects
+from builder.steps.gates.unpack import UnpackError, lz4, zstd
 from tests.unit.gates.elf_file import elf_file
 
 DATA = Path(__file__).parents[2] / "data" / "fatbin"
@@ -63,9 +64,15 @@ def test_a_32_bit_file_has_none() -> None:
     assert named(b"\x7fELF\x01\x01" + bytes(200)) == []
 
 
-def entry(kind: int = 2, *, version: int = 0x101, arch: int = 121, flags: int = 0x108011) -> bytes:
-    head = struct.pack("<HHIQ", kind, version, 64, 8) + bytes(12)
-    return head + struct.pack("<IQQQQ", arch, 0, flags, 0, 5000) + b"payload."
+CUBIN = elf_file({".nv.constant0.k": b"x"})
+
+
+def entry(
+    kind: int = 2, *, version: int = 0x101, arch: int = 121, flags: int = 0x100011,
+    size: int = 0, payload: bytes = CUBIN,
+) -> bytes:  # fmt: skip
+    head = struct.pack("<HHIQ", kind, version, 64, len(payload)) + bytes(12)
+    return head + struct.pack("<IQQQQ", arch, 0, flags, 0, size) + payload
 
 
 def container(*entries: bytes, magic: int = 0xBA55ED50, version: int = 1) -> bytes:
@@ -85,10 +92,14 @@ def test_the_hand_made_entry_is_a_good_one() -> None:
         (container(entry(), version=2), "unknown fatbin version 2 (header of 16 bytes)"),
         (container(entry(arch=0)), "unknown architecture 0"),
         (container(entry(flags=0x308011)), "architecture 121 is marked as both a and f"),
-        (container(entry(flags=0x100011)), "a cubin is no ELF file: it begins with 7061796c"),
-        (container(entry()[:-1]), "an entry of 72 bytes is cut off"),
+        (container(entry(payload=b"payload.")), "a cubin is no ELF file: it begins with 7061796c"),
+        (container(entry(payload=CUBIN[:-8])), "a cubin cannot be read: its section headers are"),
+        (container(entry(flags=0x8011, size=9)), "cannot be unpacked: no zstd frame of 9 bytes"),
+        (container(entry(flags=0x2011, size=1 << 29)), "cannot be unpacked: an LZ4 block"),
+        (container(entry(flags=0x2011, size=1 << 40)), "too large to be unpacked"),
+        (container(entry()[:-1]), f"an entry of {64 + len(CUBIN)} bytes is cut off"),
         (container(entry()[:40]), "the header of an entry is cut off"),
-        (container(entry())[:-1], "a fatbin of 72 bytes is cut off after 71"),
+        (container(entry(payload=b"payload."))[:-1], "a fatbin of 72 bytes is cut off after 71"),
         (KERNEL[:-9], "is cut off"),
         (KERNEL + b"\1" * 16, "no fatbin at byte 7192, but 01010101"),
         (KERNEL + b"\x50\xed", "a fatbin is cut off at byte 7192"),
@@ -151,3 +162,37 @@ def test_a_cut_file_never_passes() -> None:
 
 def test_much_padding_takes_no_time() -> None:
     assert named(KERNEL + bytes(200_000_000)) == ["sm_121a"]
+
+
+def test_each_object_on_its_own() -> None:
+    other = (DATA / "sm_90a.nv_fatbin").read_bytes()
+    assert [
+        (sorted(map(str, each.architectures)), each.kernel) for each in objects(KERNEL + other)
+    ] == [(["sm_121a"], "_Z5scalefPf"), (["sm_90a"], "_Z5scalefPf")]
+
+
+def test_only_kernels_count() -> None:
+    table = elf_file({".text.device_function": b"x" * 9000, ".nv.constant3": bytes(4000)})
+    assert named(container(entry(payload=table), entry(arch=120, flags=0x11))) == ["sm_120"]
+    assert named(container(entry(1, payload=b".func (.param .b32 r) f()"))) == []
+    assert named(container(entry(1, payload=b".visible .entry k("))) == ["compute_121a"]
+
+
+def test_lz4() -> None:
+    """Literals, a match that overlaps itself, lengths of more than one byte."""
+    block = b"\xf4\x01" + b"0123456789abcdef" + b"\x10\x00" + b"\x1f" + b"z\x01\x00\xff\x03"
+    text = b"0123456789abcdef" + b"01234567" + b"z" * (1 + 15 + 255 + 3 + 4)
+    assert lz4(block + b"padding", len(text)) == text
+    for damaged in (block[:9], block[:-1], b"\x00\x00\x00", b"\x10a\x09\x00", b""):
+        with pytest.raises(UnpackError):
+            lz4(damaged, len(text))
+
+
+def test_zstd_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    from builder.steps.gates import unpack
+
+    monkeypatch.setattr(unpack, "_NAMES", ("libnone.so.1",))
+    unpack._libzstd.cache_clear()
+    with pytest.raises(UnpackError, match="no libzstd"):
+        zstd(b"x", 1)
+    unpack._libzstd.cache_clear()

@@ -71,6 +71,8 @@ def test_a_link_to_a_file_is_followed_when_it_is_named() -> None:
 
 def test_a_link_to_nowhere_is_nothing() -> None:
     assert read(FakeImage({"a": To("b")}), "a", "*") == [{}, {}]
+    image = FakeImage({"a": To("b"), "b": To("a"), "c": b"1"})
+    assert read(image, "a", "b/x/*", "c") == [{}, {}, {"c": b"1"}]
 
 
 def test_links_behind_links() -> None:

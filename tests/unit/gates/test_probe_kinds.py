@@ -18,6 +18,7 @@ from builder.steps.gates import Gate, LaneFacts, examine, parse
 from builder.steps.gates.gate import Answer, CouldNotLook, Evidence
 from builder.steps.gates.headers import Headers
 from builder.steps.gates.ptxas import Ptxas
+from builder.steps.gates.python import Python
 from builder.steps.gates.python_attr import PythonAttr
 from builder.steps.gates.wheel_record import WheelRecord, wheel_files
 from tests.unit.gates.fake_image import FakeImage
@@ -59,6 +60,50 @@ def test_ptxas(tmp_path: Path) -> None:
     assert "TRITON_PTXAS_PATH" in bad.hint
     (none,) = seen(Ptxas(("sm_121a",), (str(tmp_path / "none" / "*"),)))
     assert none.seen == "no ptxas in the image"
+
+
+def triton(site: Path, **known: tuple[str, ...]) -> Path:
+    """A Triton with these programs, by what they take."""
+    folder = site / "triton/backends/nvidia/bin"
+    folder.mkdir(parents=True)
+    for name in sorted(known, reverse=True):
+        Path(ptxas(folder, *known[name])).rename(folder / name.replace("_", "-"))
+    return folder
+
+
+NONE = ("/opt/none/ptxas",)
+OLD, NEW = ("sm_90a", "sm_120a"), ("sm_90a", "sm_121a")
+
+
+def test_the_ptxas_that_triton_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = tmp_path / "venv/lib/python3.12/site-packages"
+    folder = triton(site, ptxas=OLD)
+    gate = Ptxas(("sm_121a",), NONE)
+    monkeypatch.setenv("PATH", f"{tmp_path}/venv/bin:/usr/bin:/bin")
+    (bundled,) = seen(gate)
+    assert bundled.seen.startswith(f"{folder}/ptxas 12.8 refuses sm_121a")
+    (tmp_path / "cuda").mkdir()
+    other = ptxas(tmp_path / "cuda", *NEW)
+    monkeypatch.setenv("TRITON_PTXAS_PATH", other)
+    assert [(v.passed, v.seen) for v in seen(gate)] == [(True, f"taken by {other} 12.8")]
+    monkeypatch.setenv("TRITON_PTXAS_PATH", f"{folder}/ptxas")
+    assert not seen(Ptxas(("sm_121a",), (other,)))[0].passed
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "/opt/none/bin/ptxas")
+    missing, bundled = seen(gate)
+    assert missing.seen == "TRITON_PTXAS_PATH names /opt/none/bin/ptxas, which does not run"
+    assert bundled.seen.startswith(f"{folder}/ptxas 12.8 refuses sm_121a")
+
+
+def test_a_triton_with_a_second_ptxas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = triton(tmp_path, ptxas=("sm_90a",), ptxas_blackwell=("sm_121a",))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (good,) = seen(Ptxas(("sm_90a", "sm_121a"), NONE))
+    assert good.seen == f"taken by {folder}/ptxas 12.8, {folder}/ptxas-blackwell 12.8"
+    other = ptxas(tmp_path, "sm_120a")
+    monkeypatch.setenv("TRITON_PTXAS_PATH", other)  # not for this GPU
+    assert seen(Ptxas(("sm_121a",), NONE))[0].passed
+    monkeypatch.setenv("TRITON_PTXAS_BLACKWELL_PATH", other)
+    assert seen(Ptxas(("sm_121a",), NONE))[0].seen.startswith(f"{other} 12.8 refuses sm_121a")
 
 
 @pytest.mark.parametrize(
@@ -109,12 +154,118 @@ def test_python_attr_executes_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "may come from a base class" in inherited.seen
 
 
-def answer(files: Mapping[str, str], **more: object) -> Answer:
-    packed = base64.b64encode(zlib.compress(json.dumps(files).encode())).decode()
-    said = {
-        "version": "1.0", "copies": 1, "record": True, "changed": [], "missing": [],
-        "files": packed, **more,
+NAMES = """
+from typing import TYPE_CHECKING
+import typing
+REG = {}
+key = 1
+if TYPE_CHECKING:
+    from .a import Hint
+if typing.TYPE_CHECKING:
+    class Checked: ...
+else:
+    class Plain: ...
+if not TYPE_CHECKING:
+    real = 1
+if False:
+    never = 1
+if 0: zero = 1
+while False: loop = 1
+value: int
+given: int = 1
+gone = 1
+del gone
+back = 1
+del back
+back = 2
+unclear = 1
+if REG: del unclear
+REG[index] = 1
+REG.attribute = 1
+for each, (left, *right) in (): within = 1
+with open as handle: opened = 1
+with open as (first, second): ...
+if (walrus := 1): ...
+[found := x for x in ()]
+print(printed := 1)
+try:
+    import torch as library
+except ImportError as error:
+    fallback = 1
+else:
+    other = 1
+finally:
+    last = 1
+def function(argument=(default := 1)):
+    inside = 1
+lambda: (hidden := 1)
+(a, b), [c] = (1, 2), [3]
+match key:
+    case [matched, *rest]: ...
+    case {"k": 1, **more}: ...
+    case str() as text: ...
+class Model:
+    field: int
+    size: int = 1
+    if TYPE_CHECKING:
+        typed = 1
+"""
+BOUND = (
+    "REG Plain real given back each left right within handle opened first second walrus found "
+    "printed library fallback other last function a b c matched rest more text Model Model.size"
+)
+NOT_BOUND = (
+    "Hint Checked never zero loop value gone index attribute x error inside hidden argument "
+    "Model.field Model.typed"
+)
+
+
+def test_python_attr_knows_what_is_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "names.py").write_text(NAMES)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    here = {name: seen(PythonAttr("names", name))[0] for name in BOUND.split()}
+    assert [name for name, verdict in here.items() if not verdict.passed] == []
+    absent = {name: seen(PythonAttr("names", name))[0] for name in NOT_BOUND.split()}
+    assert [n for n, v in absent.items() if v.passed or "does not define" not in v.seen] == []
+    (unclear,) = seen(PythonAttr("names", "unclear"))
+    assert unclear.seen.startswith("could not look: the name is not in the source, and may")
+
+
+@pytest.mark.parametrize(
+    ("module", "says"),
+    [
+        ("leftover", "is a folder without __init__.py, in which nothing runs: "),
+        ("leftover.sub", "is a folder without __init__.py, in which nothing runs: "),
+        ("leaves", "ends the process when it is imported, with code 0"),
+        ("drops", "ends the process when it is imported, with code 0"),
+        ("fails", "ends the process at once"),
+        ("leftover.module", ""),
+        ("package", ""),
+        ("sys", ""),
+        ("_thread", ""),
+    ],
+)
+def test_python_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, says: str
+) -> None:
+    files = {
+        "leftover/sub/data.txt": "", "leftover/module.py": "", "package/__init__.py": "",
+        "leaves.py": "import sys\nsys.exit(0)\n", "drops.py": "import os\nos._exit(0)\n",
+        "fails.py": "raise SystemExit('ends the process at once')\n",
     }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (verdict,) = seen(Python(import_=module))
+    assert verdict.passed is not bool(says), verdict
+    assert verdict.seen.startswith(says or "imports in ")
+
+
+def answer(files: Mapping[str, str], **more: object) -> Answer:
+    whole = {"files": files, "changed": [], "missing": [], "unknown": [], **more}
+    packed = base64.b64encode(zlib.compress(json.dumps(whole).encode())).decode()
+    said = {"version": "1.0", "copies": 1, "record": True, "whole": packed, **more}
     return Answer(0, 0.1, f"noise\nimgbuild:{json.dumps(said)}\n", "")
 
 
@@ -162,7 +313,11 @@ def test_the_locked_wheel(tmp_path: Path) -> None:
     same = wheel(
         tmp_path / "a-1.0-py3.whl", {"a/__init__.py": "1", "a-1.0.data/purelib/a/x.py": "2"}
     )
-    assert dict(wheel_files(same)) == FILES
+    assert dict(wheel_files(same)).items() >= FILES.items()
+    more = answer({**FILES, "a/extra.py": digest("3")[:20], "../../../bin/a": "1"})
+    assert judged(gate, more, LaneFacts(wheels={"a": same})) == [
+        "no: a/extra.py is not as in the locked wheel"
+    ]
     assert judged(gate, answer(FILES), LaneFacts(wheels={"a": same})) == [
         "ok: 1.0, 2 files as in the locked wheel a"
     ]
@@ -185,10 +340,61 @@ def test_the_source() -> None:
         "no: a/x.py is not as in source kern"
     ]
     assert judged(gate, answer(FILES), LaneFacts(sources=lambda _: {"a/x.py": "1"})) == [
-        "no: none of its files has that path in source kern"
+        "no: cannot tell: 0 of its 2 files of code can be compared with source kern"
     ]
     with pytest.raises(CouldNotLook):
         judged(gate, answer(FILES), LaneFacts(sources=lambda _: None))
+
+
+def test_only_what_was_compared_counts() -> None:
+    gate = WheelRecord("a", source="kern")
+    files = {**FILES, "a/_version.py": "1", "a/_C.so": "2", "a-1.dist-info/METADATA": "3"}
+    for folder in ("", "src/", "packages/first/"):
+        known = {f"{folder}a/{n}": digest(t) for n, t in (("__init__.py", "1"), ("x.py", "2"))}
+        known["other/a/x.py"] = digest("another")
+        assert judged(gate, answer(files), LaneFacts(sources=lambda _, known=known: known)) == [
+            "ok: 1.0, 2 of 4 files as in source kern (not in it: a/_C.so, and 1 more)"
+        ]
+        known[f"{folder}a/x.py"] = digest("upstream")
+        assert judged(gate, answer(files), LaneFacts(sources=lambda _, known=known: known)) == [
+            "no: a/x.py is not as in source kern"
+        ]
+    few = {"a/__init__.py": digest("1")}
+    assert judged(gate, answer(files), LaneFacts(sources=lambda _: few)) == [
+        "no: cannot tell: 1 of its 3 files of code can be compared with source kern"
+    ]
+
+
+def installed(folder: Path, rows: Mapping[str, str], **texts: str) -> None:
+    info = folder / "a-1.0.dist-info"
+    for name, text in {**texts, "a-1.0.dist-info/METADATA": "Name: a\nVersion: 1.0\n"}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    lines = [f"{name},{said},1" for name, said in rows.items()]
+    (info / "RECORD").write_text("\n".join([*lines, "a-1.0.dist-info/RECORD,,", "a/x.pyc,,"]))
+
+
+def hashed(kind: str, text: str) -> str:
+    raw = hashlib.new(kind, text.encode()).digest()
+    return f"{kind}={base64.urlsafe_b64encode(raw).decode().rstrip('=')}"
+
+
+def test_the_record_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    gate = WheelRecord("a", exclude=("a/data/*",))
+    data = {f"a/data/{i}.bin": "sha256=AAAA" for i in range(60)}
+    texts = dict.fromkeys(data, "other")
+    core = {"a/core.py": hashed("sha512", "1"), "a/b.py": hashed("blake2b", "2")}
+    good = {"a/core.py": "1", "a/b.py": "2", "a/data/x": ""}
+    installed(tmp_path, {**data, **core}, **good, **texts)  # sixty that may differ come first
+    assert seen(gate)[0].seen == "1.0, 2 files as in its RECORD"
+    installed(tmp_path, {**data, **core}, **{**good, "a/core.py": "changed"})
+    assert [v.seen for v in seen(gate)] == ["a/core.py differs from its RECORD"]
+    installed(tmp_path, {"a/core.py": "rot13=x", "a/b.py": ""}, **good)
+    (unknown,) = seen(gate)
+    assert unknown.seen == "cannot tell: a/b.py, and 1 more has no known hash in its RECORD"
+    installed(tmp_path, data, **good)
+    assert [v.seen for v in seen(gate)] == ["cannot tell: no file of it counts"]
 
 
 @pytest.mark.parametrize(

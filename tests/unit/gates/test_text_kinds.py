@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from builder.model.values import ImageInfo, Verdict
+from builder.model.values import ImageFile, ImageInfo, Verdict
 from builder.steps.gates import Gate, LaneFacts, examine, parse
 from builder.steps.gates.credentials import find, find_named
 from builder.steps.gates.layers import Layers
@@ -130,14 +132,66 @@ def test_secrets_in_history_env_and_labels() -> None:
         ("SECRET_KEY", "/run/secrets/key"), ("MONKEY", "banana-split"),
         ("CACHE_KEY", "abc-def-ghi"),
         ("NV_CUDA_LIB", "13.0"), ("URL", "https://github.com/a/b.git"),
+        ("DB_PASS", ""), ("DB_PASS", "/run/secrets/db"), ("FILE_PAT", "*.py"), ("PWD", "/work"),
+        ("OPENAI_KEY", "${OPENAI_KEY}"), ("OPENAI_KEY", "/run/secrets/openai"),
+        ("MY_CACHE_KEY", "a035c8c19219ba821ecea86b64e628f8d684696d"), ("SORT_KEY", "x" * 20),
+        ("PASS", "true"), ("BYPASS", "abc"),
+        ("PATH", "/usr/bin"), ("OPENAI_KEY_FILE", "abcdefghijklmnopqrst"), ("TTY_KEY", "short"),
     ],
 )  # fmt: skip
 def test_names_and_values_that_are_harmless(name: str, value: str) -> None:
     assert list(find_named(name, value)) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("GITHUB_PAT", "0123456789abcdef"), ("DB_PASS", "hunter2"), ("MYSQL_PWD", "hunter2"),
+        ("OPENAI_KEY", "abcdefgh12345678"), ("SSH_PASSPHRASE", "correct horse"),
+        ("AWS_SECRET_ACCESS_KEY", "aB3/" * 10), ("DB_URL", "postgres://me:pa$$word@db/x"),
+    ],
+)  # fmt: skip
+def test_names_and_values_that_are_not(name: str, value: str) -> None:
+    (found,) = find_named(name, value)
+    assert value not in found.shown
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (b"//registry.example/:_authToken=npm_" + b"aB3x" * 9, "an npm token"),
+        (b"//registry.example/:_authToken=0123abcd-4567", "a login of npm"),
+        (b"_auth = bWU6aHVudGVyMjI=", "a login of npm"),
+        (b"https://0123456789abcdef0123@github.com/a/b", "a token in a URL"),
+        (b"https://0123456789abcdef0123:x-oauth-basic@github.com/a", "a password in a URL"),
+        (b"https://ghp_" + b"aB3x" * 9 + b"@github.com/a", "a GitHub token"),
+        (b"amqp://me:pa$sw0rd@host/", "a password in a URL"),
+        (b"aws_secret_access_key = " + b"aB3/" * 10, "an AWS secret key"),
+    ],
+)
+def test_forms_of_credentials(text: bytes, what: str) -> None:
+    assert [credential.what for credential in find(b"x = 1\n" + text + b"\n")] == [what]
+
+
+def test_folders_where_people_leave_credentials() -> None:
+    folders = ("opt/x", "data", "vllm-workspace/a", "usr/local/etc", "var/lib/app")
+    token = f"token {TOKEN}".encode()
+    installed = ("opt/venv/lib/python3.12/test/a.pem", "opt/app/node_modules/b/c.js")
+    image = FakeImage(
+        {f"{f}/k": token for f in folders} | dict.fromkeys(installed, token), info=INFO
+    )
+    assert {v.about for v in seen(image, Secrets())} == {f"{folder}/k" for folder in folders}
+    assert {v.about for v in seen(image, Secrets(("opt/**",)))} == {"opt/x/k", *installed}
+
+
 def test_no_alarm_on_what_only_resembles() -> None:
-    for text in (b"sk-learn", b"hf_transfer", b"ghp_x", b"-----BEGIN CERTIFICATE-----",
+    for text in (b"https://TOKEN@github.com/a", b"https://me@host.example/",
+                 b"_authToken=${NPM_TOKEN}", b"    _auth = BasicAuth1(name)",
+                 b"_auth = provider1()",
+                 b"https://u:$PASSWORD@x", b"https://cdn.example/npm/abcdefgh12345678@1.0",
+                 b"aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+                 b"AKIAIOSFODNN7EXAMPLE", b"https://$TOKEN@x", b"user_password = abcdefghijkl",
+                 b"sk-learn", b"hf_transfer", b"ghp_x", b"-----BEGIN CERTIFICATE-----",
                  b"-----BEGIN PRIVATE KEY-----\\n", b"https://host:8000/x@y",
                  b"git@github.com:a/b"):  # fmt: skip
         assert list(find(text)) == []
@@ -179,11 +233,65 @@ def test_layers() -> None:
     assert blind.seen == "could not look: which image base runtime is, is not known here"
 
 
+BARE = replace(INFO, env={}, more={"EXPOSE": '["80/tcp"]'})
+DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # buildx sets it
+ROOT = {"io.imgbuild.lane": "x", "org.opencontainers.image.title": "y"}
+
+
+@pytest.mark.parametrize(
+    ("info", "words"),
+    [
+        (replace(BARE, labels=ROOT, workdir="/"), ""),
+        (replace(BARE, env={"PATH": DEFAULT}), ""),
+        (replace(BARE, env={"PATH": "/opt/bin"}), "ENV PATH"),
+        (replace(BARE, env={"LD_PRELOAD": "/opt/x.so"}), "ENV LD_PRELOAD"),
+        (replace(BARE, user="nobody", entrypoint=("sh",)), "ENTRYPOINT USER"),
+        (replace(BARE, command=("x",), workdir="/srv"), "CMD WORKDIR"),
+        (replace(BARE, more={"HEALTHCHECK": "{}"}), "EXPOSE HEALTHCHECK"),
+        (replace(BARE, labels={"a": "b"}), "LABEL a"),
+    ],
+)  # fmt: skip
+def test_layers_compares_the_config(info: ImageInfo, words: str) -> None:
+    image = over({}, base=("sha256:a",))
+    image.bases = {"base:1": FakeImage(BASE, info=replace(BARE, layers=("sha256:a",)))}
+    assert image.info is not None
+    image.info = replace(info, layers=image.info.layers)
+    facts = LaneFacts(bases={"runtime": "base:1"})
+    (verdict,) = seen(image, Layers("runtime", ()), facts)
+    said = [line.removeprefix("changed: ") for line in verdict.detail.splitlines()]
+    assert (verdict.passed, said) == (not words, re.findall("(?:ENV |LABEL )?[^ ]+", words))
+    declared = Layers("runtime", (), config=("ENV *", "LABEL ?", *words.split()))
+    assert seen(image, declared, facts)[0].passed
+
+
+def test_layers_compares_owners_and_capabilities() -> None:
+    class Owned(FakeImage):
+        def _entry(self, path: str, content: Content, *, alone: bool) -> tuple[ImageFile, Any]:
+            file, data = super()._entry(path, content, alone=alone)
+            more = {
+                "opt/a.py": {"owner": (33, 0)}, "opt/b.py": {"owner": (0, 44)},
+                "usr/bin/x": {"xattrs": (("security.capability", "net_raw"),)},
+            }  # fmt: skip
+            return replace(file, **more.get(path, {})), data
+
+    plain = over({path: BASE[path] for path in ("opt/a.py", "opt/b.py", "usr/bin/x", "opt/l")})
+    facts = LaneFacts(bases={"runtime": "base:1"})
+    assert seen(plain, Layers("runtime", ()), facts)[0].passed
+    owned = Owned(info=plain.info, bases=plain.bases, layers=plain.layers)
+    (bad,) = seen(owned, Layers("runtime", ()), facts)
+    assert bad.detail.splitlines() == [
+        "changed: opt/a.py", "changed: opt/b.py", "changed: usr/bin/x",
+    ]  # fmt: skip
+
+
 def test_layers_that_empty_a_folder_and_that_come_back() -> None:
     facts = LaneFacts(bases={"runtime": "base:1"})
     emptied = over({"opt/.wh..wh..opq": b"", "opt/a.py": b"1"})
     (bad,) = seen(emptied, Layers("runtime", ()), facts)
     assert bad.detail == "removed: opt/*"
+    fresh = over({"srv": None, "srv/new": None, "srv/new/.wh..wh..opq": b"", "srv/new/x": b"1"})
+    (bad,) = seen(fresh, Layers("runtime", ()), facts)
+    assert bad.detail.splitlines() == ["added: srv", "added: srv/new", "added: srv/new/x"]
     back = over({"opt/.wh.a.py": b""}, {"opt/a.py": b"1"})
     assert seen(back, Layers("runtime", ()), facts)[0].passed
     (other,) = seen(over({}, base=("sha256:b",)), Layers("runtime", ()), facts)
@@ -218,6 +326,7 @@ def test_a_credential_that_a_later_layer_removes() -> None:
         ({"kind": "log", "architectures": "x"}, "must have one group"),
         ({"kind": "secrets", "allow": ["("]}, "is no regular expression"),
         ({"kind": "layers", "base": "b"}, "allow: is missing"),
+        ({"kind": "layers", "base": "b", "allow": [], "config": ["PATH"]}, "begins with none of"),
     ],
 )
 def test_tables_that_make_no_sense(table: dict[str, object], says: str) -> None:

@@ -12,7 +12,7 @@ from builder.errors import ImgbuildError
 from builder.importers.draft import Wanted
 from builder.model.lane import Pull
 from builder.pipeline.exports import export
-from builder.pipeline.imports import ImportReport, import_locks
+from builder.pipeline.imports import ImportReport, LaneExists, import_locks
 from builder.steps.lanes import read_lane
 from builder.tools.project import ProjectFolder
 from builder.tools.toml import with_commit
@@ -83,8 +83,23 @@ def test_the_real_lanes_hold_what_the_importer_writes(
     assert report.written == (f"locks/imported/{lane}/{path.name}", f"locks/{lane}.toml")
     original, text = ((project.read(path) or b"").decode() for path in report.written)
     assert original == (REPOSITORY / report.written[0]).read_text()
-    real = iter((REPOSITORY / report.written[1]).read_text().splitlines())
-    assert [line for line in text.splitlines() if line not in real] == []  # all, in this order
+    real = (REPOSITORY / report.written[1]).read_text().splitlines()
+    rest = iter(real)
+    assert [line for line in text.splitlines() if line not in rest] == []  # all, in this order
+    known = {line.partition(" #")[0] for line in text.splitlines()}
+    added = [line.partition(" #")[0] for line in real]
+    assert [line for line in added if line not in known] == [
+        'args = { BASE_KIND = "vllm" }',
+        "[deps.vllm-cmake]", 'from = "vllm"',
+        "[debs.liburing2]", 'package = "liburing2"',
+        "[debs.liburing-dev]", 'package = "liburing-dev"',
+        "[[gates]]", 'kind = "cuda-arch"', 'files = "opt/glm53/site/lmcache/*.so"',
+        'require = ["sm_121a"]',
+    ]  # fmt: skip
+    (project.root / report.written[1]).write_text("\n".join(real) + "\n")
+    with pytest.raises(LaneExists) as refused:
+        run(project, path, lane=lane)
+    assert "-[deps.vllm-cmake]" in refused.value.findings[0].detail
 
 
 def test_three_integration_locks_make_one_lane(project: ProjectFolder, tmp_path: Path) -> None:

@@ -10,14 +10,25 @@ from tests.unit.preflight.test_dockerfile import found
 
 FOLDER = Path(__file__).parents[2] / "data/dockerfiles"
 EXPECTED = {
-    "clone-in-a-stage": ["warning arch-inherited 32"],
-    "extensions-then-wheel": ["warning arch-differs 19", "warning failure-masked 26"],
-    "libraries-around-it": ["error from-unpinned 20", "error from-unpinned 21"],
-    "list-in-another-stage": ["warning arch-missing 9", "warning arch-differs 17"],
+    "clone-in-a-stage": [
+        *["warning network-open 6"] * 2, "warning network-open 14", "warning arch-inherited 32",
+        "warning network-open 23", "warning network-open 31",
+    ],
+    "extensions-then-wheel": [
+        *["warning network-open 6"] * 2, "warning arch-differs 19", "warning failure-masked 26",
+    ],
+    "libraries-around-it": [
+        "error from-unpinned 20", "error from-unpinned 21", "warning network-open 5",
+    ],
+    "list-in-another-stage": [
+        "warning arch-missing 9", "warning arch-differs 17", "warning network-open 17",
+    ],
     "no-gpu": [],
     "over-a-tested-image": ["error from-empty 3"],
-    "wheels-of-a-release": ["warning syntax-unpinned 1", "warning failure-masked 5"],
-}
+    "wheels-of-a-release": [
+        "warning syntax-unpinned 1", *["warning network-open 5"] * 2, "warning failure-masked 5",
+    ],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.iterdir()))

@@ -1,30 +1,13 @@
-"""Stages that compile with the network on, and secrets that a Dockerfile gives away."""
+"""Secrets that a Dockerfile gives away."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from builder.errors import Finding, Place
 from builder.steps.dockerfile import Dockerfile
 from builder.steps.gates.credentials import find_named, is_secret_name
-from builder.steps.preflight.compiles import Compile
-from builder.steps.preflight.values import Valued
-
-
-def network(stage: Valued, found: Sequence[Compile], file: Path) -> Iterator[Finding]:
-    """RUN lines that compile and could fetch: one finding a stage, at the first of them."""
-    open_runs = [e for e in found if e.run.flag("network") != "none" and (e.sure or e.source)]
-    if open_runs:
-        first = open_runs[0]
-        lines = sorted({each.run.line for each in open_runs})
-        more = f", and lines {', '.join(map(str, lines[1:]))}" if len(lines) > 1 else ""
-        yield Finding(
-            "network-open", f"stage {stage.stage.title} compiles with {first.tool} without "
-            f"--network=none{more}",
-            "RUN --network=none …: what the build would fetch then fails at once, not in an hour",
-            place=Place(file, first.run.line), level="warning",
-        )  # fmt: skip
 
 
 def secrets(read: Dockerfile, file: Path) -> Iterator[Finding]:
