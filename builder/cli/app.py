@@ -93,6 +93,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show is written out
             stream.reconfigure(errors="backslashreplace")
     signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, _interrupt)
     try:
         code = cli.main(standalone_mode=False) or 0
     except BrokenPipeError:

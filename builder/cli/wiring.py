@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, TypedDict
 from builder.tools.project import ProjectFolder
 
 if TYPE_CHECKING:
+    from builder.engine_ports import Engine
     from builder.index_ports import PackageIndex, Registry
     from builder.pipeline.verify import Tools
-    from builder.ports import ContextStore, Engine, Files, GitStore, Project, Records
+    from builder.ports import ContextStore, Files, GitStore, Project, Records
     from builder.tools.stamps import Stamps, Watch
 
 

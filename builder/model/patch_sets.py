@@ -32,6 +32,7 @@ class PatchOptions:
     when: Condition | None = None  # elsewhere the patch is obsolete
     obsolete_if: Condition | None = None
     three_way: bool = False  # merge it where it does not apply as it stands
+    moved: bool = False  # where git finds its lines is right, in whatever function that is
     reason: str = ""  # for people
 
 

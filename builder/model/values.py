@@ -149,6 +149,7 @@ class BuildRequest:
     log: Path  # the whole log is written here
     no_cache: bool = False
     dockerfile: Path | None = None  # whose lines the context's Dockerfile begins with
+    notes: tuple[str, ...] = ()  # lines that the log begins with
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,7 @@ class ScriptResult:
     returncode: int
     stdout: bytes
     stderr: bytes
+    ended: str = ""  # why it was ended before its own end: "no end after 20 s"
 
 
 UNNAMED = "image"

@@ -7,18 +7,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from builder.engine_ports import Engine
 from builder.index_ports import PackageIndex
 from builder.model.counts import plural
 from builder.model.nodes import Hooks
 from builder.model.values import Record, Verdict
 from builder.pipeline.build_hooks import hooked
 from builder.pipeline.check import before, free_bytes
+from builder.pipeline.compare import inputs
 from builder.pipeline.gate import said
 from builder.pipeline.prove import prove
 from builder.pipeline.recording import Recording, former_logs, last_times
 from builder.pipeline.stage import stage_patched
 from builder.pipeline.timeline import Timeline
-from builder.ports import ContextStore, Engine, Files, GitStore, Progress, Project, Records
+from builder.ports import ContextStore, Files, GitStore, Progress, Project, Records
 from builder.steps import candidate, gate_facts, gates, identity, labels, preflight
 from builder.steps.lanes import image_folder, read_lane, read_lock
 
@@ -95,6 +97,7 @@ def build(
             with timeline.stage("build") as line:
                 built = candidate.build(
                     lane, lock, staged.context, staged.supplies, run,
+                    inputs(lane, lock, project).build,
                     dockerfile=project.root / image_folder(lane) / "Dockerfile",
                     platform=platform, no_cache=options.no_cache, engine=engine, say=line.say,
                 )  # fmt: skip

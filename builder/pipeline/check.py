@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from builder.engine_ports import Engine
 from builder.errors import Finding, ImgbuildError, LaneError
 from builder.model.counts import plural
 from builder.model.lock import Lock
 from builder.model.values import CommitInfo, EngineInfo, PatchedSource
 from builder.pipeline.prove import prove
 from builder.pipeline.timeline import Timeline
-from builder.ports import Engine, Files, GitStore, Progress, Project
+from builder.ports import Files, GitStore, Progress, Project
 from builder.steps import identity, image, preflight, unresolved
 from builder.steps.bases import base_reference
 from builder.steps.lanes import (

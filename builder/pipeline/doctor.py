@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from builder.engine_ports import Engine
 from builder.errors import ImgbuildError, ToolMissing
-from builder.ports import Engine
 from builder.tools.process import environment, run
 
 _ENOUGH = 50e9  # bytes that a large lane needs

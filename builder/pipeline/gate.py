@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from builder.engine_ports import Engine
 from builder.errors import LaneError, UsageError
 from builder.model.label_names import LANE
 from builder.model.values import ImageInfo, Verdict
 from builder.pipeline.inspect import find
 from builder.pipeline.recording import former_logs, own_log
 from builder.pipeline.timeline import Timeline
-from builder.ports import Engine, Files, GitStore, Progress, Project, Records
+from builder.ports import Files, GitStore, Progress, Project, Records
 from builder.steps import gate_facts, gates
 from builder.steps.gates import LaneFacts
 from builder.steps.lanes import ReadLane, read_lane, read_lock

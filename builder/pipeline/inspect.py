@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from builder.engine_ports import Engine
 from builder.errors import ImgbuildError, UsageError
 from builder.model.label_names import BUILD_ID
 from builder.model.lane import Lane
 from builder.model.values import ImageInfo
-from builder.ports import Engine, Project
+from builder.ports import Project
 from builder.steps.lanes import named, names, read_lane
 
 _INPUTS = "opt/imgbuild/inputs.json"

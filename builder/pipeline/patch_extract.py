@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from builder.engine_ports import Engine
 from builder.errors import ImgbuildError, SourceError, UsageError
 from builder.model.counts import plural
 from builder.pipeline.patch_subject import subjects
 from builder.pipeline.timeline import Timeline
-from builder.ports import Engine, Files, GitStore, Progress, Project
+from builder.ports import Files, GitStore, Progress, Project
 from builder.steps import baked, patches
 from builder.steps.baked import BakedFile
 
@@ -71,27 +72,36 @@ def extract(
     return Extracted(folder if names else "", names, same, placed.left, is_listed)
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What an image holds at a path."""
+
+    data: bytes
+    executable: bool
+    link: str = ""  # where it leads, of a symlink
+
+
 def _baked(
     image: str, manifest: str, engine: Engine
-) -> tuple[tuple[BakedFile, ...], Mapping[str, bytes]]:
+) -> tuple[tuple[BakedFile, ...], Mapping[str, _Held]]:
     """What the manifest lists, and what the image holds there."""
     if engine.image(image) is None:
         raise UsageError(f"{image} is not on this engine", hint=f"docker pull {image}")
-    text = _read(image, [manifest], engine).get(manifest)
-    if text is None:
+    found = _read(image, [manifest], engine, follow=True).get(manifest)
+    if found is None:
         raise UsageError(f"{image} holds no file /{manifest}")
-    listed = baked.read_manifest(text, folder=manifest.rpartition("/")[0])
+    listed = baked.read_manifest(found.data, folder=manifest.rpartition("/")[0])
     held = _read(image, [file.path for file in listed], engine)
     _judge(listed, held)
     return listed, held
 
 
-def _diffs(tree: str, wanted: Mapping[str, bytes], store: GitStore) -> Mapping[str, bytes]:
+def _diffs(tree: str, wanted: Mapping[str, _Held], store: GitStore) -> Mapping[str, bytes]:
     """The patch of each file that is not as it is wanted, each on top of those before."""
     found = {}
     with store.patching(tree) as index:
-        for path, data in wanted.items():
-            after = index.put(path, data)
+        for path, held in wanted.items():
+            after = index.put(path, held.data, executable=held.executable)
             if after != tree:
                 found[path] = store.diff(tree, after)
                 tree = after
@@ -110,24 +120,34 @@ def _write(
     return names
 
 
-def _read(image: str, paths: list[str], engine: Engine) -> Mapping[str, bytes]:
-    """The regular files at these paths of the image."""
-    found: dict[str, bytes] = {}
-    with engine.read_tree(image, paths) as entries:
+def _read(
+    image: str, paths: list[str], engine: Engine, *, follow: bool = False
+) -> Mapping[str, _Held]:
+    """The regular files and symlinks at these paths of the image."""
+    found: dict[str, _Held] = {}
+    with engine.read_tree(image, paths, deep=follow) as entries:
         for file, reader in entries:
-            if file.kind == "file" and reader is not None and file.path in paths:
+            if file.path not in paths:
+                continue
+            if file.kind == "link":
+                found[file.path] = _Held(b"", executable=False, link=file.target or "?")
+            elif file.kind == "file" and reader is not None:
                 if file.size > _LIMIT:
                     raise UsageError(f"/{file.path} has {file.size} bytes, too many for a patch")
-                found[file.path] = reader.read()
+                found[file.path] = _Held(reader.read(), bool(file.mode & 0o100))
     return found
 
 
-def _judge(listed: tuple[BakedFile, ...], held: Mapping[str, bytes]) -> None:
+def _judge(listed: tuple[BakedFile, ...], held: Mapping[str, _Held]) -> None:
     errors: list[ImgbuildError] = []
     for file in listed:
         if file.path not in held:
             errors.append(BakedDiffers(f"the manifest lists /{file.path}, which is not there"))
-        elif baked.differs(file, held[file.path]):
+        elif link := held[file.path].link:
+            what = f"/{file.path} is a symlink to {link}, and the manifest lists it as a file"
+            hint = "list the file that it leads to, or leave it out of the manifest"
+            errors.append(BakedDiffers(what, hint=hint))
+        elif baked.differs(file, held[file.path].data):
             errors.append(
                 BakedDiffers(
                     f"/{file.path} is not what the manifest says",

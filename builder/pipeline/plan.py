@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from builder.engine_ports import Engine
 from builder.errors import ImgbuildError
 from builder.model.lane import Lane
 from builder.model.lock import Lock
@@ -12,7 +13,7 @@ from builder.model.values import Record
 from builder.pipeline.compare import inputs
 from builder.pipeline.prove import prove
 from builder.pipeline.timeline import Silent, Timeline
-from builder.ports import Engine, Files, GitStore, Project, Records
+from builder.ports import Files, GitStore, Project, Records
 from builder.steps import finals, identity, kept, labels, rebuild
 from builder.steps.drift import LockOutdated, drift
 from builder.steps.lanes import read_lane, read_lock

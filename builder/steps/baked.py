@@ -46,6 +46,8 @@ def read_manifest(data: bytes, *, folder: str) -> tuple[BakedFile, ...]:
         found = list(_of_json(json.loads(text))) if text[:1] in "[{" else list(_of_lines(text))
     except ValueError as bad:
         raise ManifestUnreadable(f"the manifest is not JSON: {bad}") from bad
+    except RecursionError as bad:
+        raise ManifestUnreadable("the manifest is JSON that is nested too deeply") from bad
     if not found:
         raise ManifestUnreadable(
             "the manifest lists no files",

@@ -9,11 +9,12 @@ import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from builder.engine_ports import Engine
 from builder.errors import BuildError, LaneError, Place, ToolFailed
 from builder.index_ports import Registry
 from builder.model.lane import Base, Lane
 from builder.model.lock import LockedBase
-from builder.ports import Engine, Files, Project, Say
+from builder.ports import Files, Project, Say
 from builder.steps import identity
 from builder.steps.resolve import keeps
 

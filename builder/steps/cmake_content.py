@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from builder.steps.cmake_lines import Argument, Command
-from builder.steps.cmake_scope import UNKNOWN, Scope, Truth, Value
+from builder.steps.cmake_scope import UNKNOWN, Scope, Value, reference, references
 
 _KEYWORDS = re.compile(
     r"(?:GIT|URL|SVN|HG|CVS|HTTP|TLS|NETRC|LOG|USES_TERMINAL|INACTIVITY|CMAKE|STEP)(?:_[A-Z_]+)?"
@@ -49,29 +49,61 @@ class Reading:
 
     scope: Scope
     file: str = ""
+    policies: tuple[int, int] = (99, 0)  # the CMake whose ways the files ask for
+    silent: bool = False  # nothing that is read now happens for sure at any time
     fetches: list[Fetch] = field(default_factory=list)
     unclassified: list[Unclassified] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)  # variable -> where it comes from
     local: dict[str, str] = field(default_factory=dict)  # content -> environment variable
 
     def report(self, command: Command, what: str, hint: str, name: str = "") -> None:
         found = Unclassified(name, what, hint, self.file, command.line)
-        self.unclassified.append(found)
+        if not self.silent and found not in self.unclassified:
+            self.unclassified.append(found)
+
+    def source_of(self, text: str) -> str | None:
+        """The environment variable whose value a text is, itself or through variables."""
+        match reference(text):
+            case ("ENV", name):
+                return name
+            case (_, name):
+                return self.environment.get(name)
+        return None
 
 
-def content(command: Command, taken: Truth, reading: Reading) -> None:
+def content(command: Command, reading: Reading) -> None:
     names = reading.scope.candidates(command.words[0])
     if len(names) != 1 or names[0] is UNKNOWN:
-        if taken is not False:
-            what = f"a content whose name is not known: {command.words[0]}"
-            reading.report(command, what, _define(reading.scope.unknown_in(command.words[0])))
+        what = f"a content whose name is not known: {command.words[0]}"
+        reading.report(command, what, _define(reading.scope.unknown_in(command.words[0])))
         return
     name = str(names[0]).lower()
-    options = _options(command.arguments[1:])
-    folder = " ".join(options.get("SOURCE_DIR", ()))
-    if (source := reading.scope.source_of(folder)) is not None:
-        reading.local.setdefault(name, source)
-    elif taken is not False:
+    options = _options(_expanded(command.arguments[1:], reading.scope))
+    if _is_local(options):
+        source = reading.source_of(options["SOURCE_DIR"][0])
+        if source is not None:
+            reading.local.setdefault(name, source)
+    elif not reading.silent:
         _git(name, options, command, reading)
+
+
+def _is_local(options: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a folder is named and no way to fill it; nor may a variable hold one."""
+    ways = [key for key in options if key == "GIT_REPOSITORY" or key in _ARCHIVE]
+    more = [value for values in options.values() for value in values[1:] if references(value)]
+    return not ways and not more and len(options.get("SOURCE_DIR", ())) == 1
+
+
+def _expanded(arguments: Sequence[Argument], scope: Scope) -> Sequence[Argument]:
+    """With lists in the place of references that stand for more than one word."""
+    found: list[Argument] = []
+    for argument in arguments:
+        (whole, *others) = scope.lists([argument])
+        if argument.quoted or others or whole is None or len(whole) < 2:
+            found.append(argument)
+        else:
+            found += [Argument(word) for word in whole]
+    return found
 
 
 def _git(
@@ -108,12 +140,15 @@ def _one(
     values = reading.scope.candidates(text)
     if not text:
         reading.report(command, f"{what} is missing", declare(name), name)
+    elif len(words) > 1 or any(value and ";" in value for value in values):
+        reading.report(command, f"{what} {text} is more than one value", declare(name), name)
     elif UNKNOWN in values or not all(values):
         unknown = reading.scope.unknown_in(text)
         reading.report(command, f"{what} {text} is not known", _define(unknown), name)
     elif len(values) > 1:
         either = " or ".join(map(str, values))
-        reading.report(command, f"{what} {text} is {either}", _define(text.strip("${}")), name)
+        hint = f"say which branch is taken: define = {{ … }}, or {declare(name)}"
+        reading.report(command, f"{what} {text} is {either}", hint, name)
     else:
         return values[0]
     return None

@@ -59,7 +59,7 @@ class _Token:
 
 def commands(text: str) -> Iterator[Command]:
     """The commands of a file, in order. Raises: Unreadable."""
-    tokens = _tokens(text.replace("\r\n", "\n"))
+    tokens = _tokens(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     for token in tokens:
         if token.kind != "plain" or not token.text.isidentifier():
             raise Unreadable(f"{token.text[:40]!r} is no command", token.line)

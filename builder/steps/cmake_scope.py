@@ -1,179 +1,212 @@
-"""CMake's variables and conditions, without running CMake: what is not known stays unknown.
+"""CMake's variables, without running CMake: what is not known stays unknown.
 
-A variable has candidates: more than one when it is set in branches of which it is not known
-which one is taken. Environment variables count as unset, since a build that sets none of them
-is what is asked about; which variable got its value from the environment is remembered.
+A variable has candidates: more than one where branches meet of which it is not known which one
+was taken. A variable that no file sets is unknown. One that the files set is not taken to be in
+the cache as well, unless they put it there or it was given (`cmake -D`). Environment variables
+count as unset, since a build that sets none of them is what is asked about.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TypeVar
 
 from builder.steps.cmake_lines import NO_EXPANSION, Argument
 
-UNKNOWN = None
-Value = str | None
-Truth = bool | None  # None: not known
+T = TypeVar("T")
 
+UNKNOWN = None
+
+
+class Unset(Enum):
+    """There is no such variable."""
+
+    UNSET = ""
+
+
+UNSET = Unset.UNSET
+Value = str | None
+Held = str | Unset | None
+Truth = bool | None  # None: not known
+Variables = dict[str, tuple[Held, ...]]
+
+TREE = "\1"  # stands for the folder of the sources; only a path may hold it
 _REFERENCE = re.compile(r"\$(?P<kind>ENV|CACHE|)\{(?P<name>[^${}]*)\}")
-_TRUE = re.compile(r"1|ON|YES|TRUE|Y|[1-9]\d*", re.IGNORECASE)
-_FALSE = re.compile(r"0|OFF|NO|FALSE|N|IGNORE|NOTFOUND||.*-NOTFOUND", re.IGNORECASE)
-_UNARY = frozenset({"EXISTS", "IS_DIRECTORY", "IS_ABSOLUTE", "IS_SYMLINK", "COMMAND", "POLICY",
-                    "TARGET", "TEST", "IS_READABLE", "IS_WRITABLE", "IS_EXECUTABLE"})  # fmt: skip
 _TOO_MANY = 16  # candidates of one value
+_LONGEST, _MOST_STEPS = 100_000, 500  # characters; references that are replaced
 
 
 @dataclass(slots=True)
 class Scope:
-    """Variables by name, and the environment variable that each may come from."""
+    """What is known at one place of a file."""
 
-    variables: dict[str, tuple[Value, ...]] = field(default_factory=dict)
-    environment: dict[str, str] = field(default_factory=dict)
+    normal: Variables = field(default_factory=dict)
+    cache: Variables = field(default_factory=dict)
+    env: Variables = field(default_factory=dict)
+    above: Variables = field(default_factory=dict)  # the normal ones of PARENT_SCOPE
+    wild: frozenset[str] = frozenset()  # patterns of names that may have been set
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Scope:
-        return cls({name: (value,) for name, value in given.items()})
+        return cls(cache={name: (value,) for name, value in given.items()})
 
-    def set(self, name: str, values: Sequence[Value], *, certain: bool) -> None:
-        """Give a variable its candidates; more of them when it is not certain that it is set."""
-        former = () if certain else self.variables.get(name, ())
-        self.variables[name] = tuple(dict.fromkeys((*former, *values)))
+    def copy(self) -> Scope:
+        return replace(
+            self, normal=dict(self.normal), cache=dict(self.cache), env=dict(self.env),
+            above=dict(self.above),
+        )  # fmt: skip
+
+    def inner(self) -> Scope:
+        """The scope of a function that is called here, or of a folder below."""
+        return replace(self.copy(), above=dict(self.normal))
+
+    def leave(self, inner: Scope) -> None:
+        """Go on here after the inner scope was left."""
+        self.normal, self.cache, self.env = inner.above, inner.cache, inner.env
+        self.wild = inner.wild
+
+    def own(self, name: str) -> tuple[Held, ...] | None:
+        """What a normal variable may be; None when nothing is known of one."""
+        if name not in self.normal and any(re.fullmatch(one, name) for one in self.wild):
+            return (UNKNOWN,)
+        return self.normal.get(name)
+
+    def held(self, name: str) -> tuple[Held, ...]:
+        """What a variable may be; one that was unset here may be in the cache."""
+        own = self.own(name)
+        if own is None:
+            return self.cache.get(name, (UNKNOWN,))
+        found: list[Held] = []
+        for value in own:
+            found += self.cache.get(name, (UNSET,)) if value is UNSET else (value,)
+        return tuple(dict.fromkeys(found))
+
+    def set(self, name: str, values: Iterable[Held]) -> None:
+        self.normal[name] = few(values)
+
+    def forget(self, name: str) -> None:
+        """A command may have given it any value."""
+        self.normal[name] = (UNKNOWN,)
+
+    def forget_like(self, text: str) -> None:
+        """Something was set whose name is not known: a text with references."""
+        known = "".join(
+            ".*" if i % 2 else re.escape(part) for i, part in enumerate(_split(text))
+        )  # fmt: skip
+        self.wild |= {known}
+        for name in [name for name in self.normal if re.fullmatch(known, name)]:
+            del self.normal[name]
 
     def candidates(self, text: str) -> tuple[Value, ...]:
         """All that a text can be with its references replaced; UNKNOWN among them."""
-        match = _REFERENCE.search(text)
-        if match is None:
-            return (text.replace(NO_EXPANSION, "$"),)
-        if match["kind"] == "ENV":
-            held: tuple[Value, ...] = ("",)
-        else:
-            held = self.variables.get(match["name"], (UNKNOWN,))
-        found: list[Value] = []
-        for value in held:
-            if value is UNKNOWN:
-                found.append(UNKNOWN)
-            else:
-                found += self.candidates(text[: match.start()] + value + text[match.end() :])
-        return tuple(dict.fromkeys(found))[:_TOO_MANY]
+        return few(None if v is None or TREE in v else v for v in self.paths(text))
 
-    def source_of(self, text: str) -> str | None:
-        """The environment variable that a text refers to, itself or through variables."""
-        for match in _REFERENCE.finditer(text):
-            if match["kind"] == "ENV":
-                return match["name"]
-            if match["name"] in self.environment:
-                return self.environment[match["name"]]
-        return None
+    def paths(self, text: str) -> tuple[Value, ...]:
+        """The same, with TREE for the folder of the sources."""
+        found: dict[Value, None] = {}
+        waiting, steps = [text], 0
+        while waiting:
+            text, steps = waiting.pop(0), steps + 1
+            match = _REFERENCE.search(text)
+            if len(text) > _LONGEST or steps > _MOST_STEPS:
+                return (UNKNOWN,)
+            if match is None:
+                found[text.replace(NO_EXPANSION, "$")] = None
+                continue
+            for value in self._referred(match["kind"], match["name"]):
+                if value is UNKNOWN:
+                    found[UNKNOWN] = None
+                else:
+                    inner = "" if value is UNSET else value.replace("$", NO_EXPANSION)
+                    waiting.append(text[: match.start()] + inner + text[match.end() :])
+        return few(found)
+
+    def _referred(self, kind: str, name: str) -> tuple[Held, ...]:
+        if kind == "ENV":
+            return self.env.get(name, (UNSET,))
+        return self.cache.get(name, (UNKNOWN,)) if kind == "CACHE" else self.held(name)
+
+    def lists(self, arguments: Sequence[Argument]) -> tuple[tuple[str, ...] | None, ...]:
+        """What the arguments are for a command: an unquoted one is split, and gone when empty."""
+        each = [
+            [None if v is None else (v,) if a.quoted else words(v) for v in self.paths(a.text)]
+            for a in arguments
+        ]
+        count = 1
+        for choices in each:
+            count *= len(choices)
+        if count > _TOO_MANY:
+            return (None,)
+        found: list[tuple[str, ...] | None] = []
+        for chosen in itertools.product(*each):
+            whole = [part for part in chosen if part is not None]
+            is_known = len(whole) == len(chosen)
+            found.append(tuple(w for part in whole for w in part) if is_known else None)
+        return tuple(dict.fromkeys(found))
 
     def unknown_in(self, text: str) -> str:
         """The first variable of a text whose value is not known, for messages."""
         names = (match["name"] for match in _REFERENCE.finditer(text))
-        return next((n for n in names if UNKNOWN in self.variables.get(n, (UNKNOWN,))), text)
+        return next((n for n in names if UNKNOWN in self.held(n)), text)
 
 
-def holds(arguments: Sequence[Argument], scope: Scope) -> Truth:
-    """Whether the condition of an `if` holds; None when that is not known."""
-    condition = _Condition(list(arguments), scope)
-    found = condition.either()
-    return found if condition.at == len(arguments) else None
+def meet(scopes: Sequence[Scope]) -> Scope:
+    """What is known where branches meet."""
+    return functools.reduce(_meet, scopes)
 
 
-@dataclass(slots=True)
-class _Condition:
-    """OR binds weaker than AND, AND than NOT, NOT than tests."""
-
-    tokens: list[Argument]
-    scope: Scope
-    at: int = 0
-
-    def either(self) -> Truth:
-        found = self.both()
-        while self._take("OR"):
-            other = self.both()
-            found = True if True in (found, other) else None if None in (found, other) else False
-        return found
-
-    def both(self) -> Truth:
-        found = self.negated()
-        while self._take("AND"):
-            other = self.negated()
-            found = False if False in (found, other) else None if None in (found, other) else True
-        return found
-
-    def negated(self) -> Truth:
-        if self._take("NOT"):
-            found = self.negated()
-            return None if found is None else not found
-        return self.test()
-
-    def test(self) -> Truth:
-        if self._take("("):
-            found = self.either()
-            self._take(")")
-            return found
-        if self._take("DEFINED"):
-            return self._defined(self._next())
-        token = self._peek()
-        if token is not None and not token.quoted and token.text in _UNARY:
-            self.at += 2
-            return None
-        left = self._next()
-        operator = self._peek()
-        if operator is None or operator.quoted or operator.text in ("AND", "OR", ")"):
-            return self._truth(left)
-        self.at += 1
-        right = self._next()
-        if operator.text in ("STREQUAL", "EQUAL", "PATH_EQUAL"):
-            return self._equal(left, right)
-        return None
-
-    def _defined(self, token: Argument) -> Truth:
-        if token.text.startswith("ENV{"):
-            return False
-        values = self.scope.variables.get(token.text)
-        return None if values is None or UNKNOWN in values else True
-
-    def _truth(self, token: Argument) -> Truth:
-        """A constant, or a variable's value; one that only the environment sets is false."""
-        values: tuple[Value, ...] = self.scope.candidates(token.text)
-        name = values[0]
-        if not token.quoted and name is not UNKNOWN and not _constant(name):
-            unset = ("",) if name in self.scope.environment else (UNKNOWN,)
-            values = self.scope.variables.get(name, unset)
-        truths = {None if v is UNKNOWN else not _FALSE.fullmatch(v) for v in values}
-        return truths.pop() if len(truths) == 1 else None
-
-    def _equal(self, left: Argument, right: Argument) -> Truth:
-        pairs = itertools.product(self._values(left), self._values(right))
-        truths = {None if UNKNOWN in pair else pair[0] == pair[1] for pair in pairs}
-        return truths.pop() if len(truths) == 1 else None
-
-    def _values(self, token: Argument) -> tuple[Value, ...]:
-        """As CMake takes the sides of a comparison: a bare variable's name is its value."""
-        if not token.quoted and token.text in self.scope.variables:
-            return self.scope.variables[token.text]
-        if not token.quoted and token.text.isidentifier() and token.text.isupper():
-            return (UNKNOWN,)
-        return self.scope.candidates(token.text)
-
-    def _peek(self) -> Argument | None:
-        return self.tokens[self.at] if self.at < len(self.tokens) else None
-
-    def _next(self) -> Argument:
-        token = self._peek()
-        self.at += 1
-        return token or Argument("", quoted=True)
-
-    def _take(self, word: str) -> bool:
-        token = self._peek()
-        if token is None or token.quoted or token.text != word:
-            return False
-        self.at += 1
-        return True
+def _meet(one: Scope, other: Scope) -> Scope:
+    made = Scope(
+        dict(one.normal), _met(one.cache, other.cache), _met(one.env, other.env, UNSET),
+        _met(one.above, other.above), one.wild | other.wild,
+    )  # fmt: skip
+    for name in _differing(one.normal, other.normal):
+        sides = [s.own(name) or ((UNSET,) if name in s.cache else (UNKNOWN,)) for s in (one, other)]
+        made.normal[name] = few((*sides[0], *sides[1]))
+    return made
 
 
-def _constant(text: str) -> bool:
-    return bool(_TRUE.fullmatch(text) or _FALSE.fullmatch(text))
+def _met(one: Variables, other: Variables, missing: Held = UNKNOWN) -> Variables:
+    made = dict(one)
+    for name in _differing(one, other):
+        made[name] = few((*one.get(name, (missing,)), *other.get(name, (missing,))))
+    return made
+
+
+def _differing(one: Variables, other: Variables) -> list[str]:
+    return [n for n, v in other.items() if one.get(n) != v] + [n for n in one if n not in other]
+
+
+def few(values: Iterable[T | None]) -> tuple[T | None, ...]:
+    """Each once; too many are as good as not known."""
+    found = tuple(dict.fromkeys(values))
+    return found if len(found) <= _TOO_MANY else (UNKNOWN,)
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The elements of a list; empty ones are gone, as of an unquoted argument."""
+    parts = re.split(r"(?<!\\);", text)
+    return tuple(part.replace("\\;", ";") for part in parts if part)
+
+
+def references(text: str) -> bool:
+    return _REFERENCE.search(text) is not None
+
+
+def reference(text: str) -> tuple[str, str] | None:
+    """The kind ("", ENV, CACHE) and name of a text that is one reference and nothing else."""
+    match = _REFERENCE.fullmatch(text.strip())
+    return (match["kind"], match["name"]) if match else None
+
+
+def _split(text: str) -> list[str]:
+    """Parts between references, and the references, in turn."""
+    while (match := _REFERENCE.search(text)) is not None:  # the innermost first
+        text = f"{text[: match.start()]}\2{text[match.end() :]}"
+    parts = text.split("\2")
+    return [item for part in parts for item in (part, "")][:-1]

@@ -42,7 +42,7 @@ def derive(lane: Lane, name: str, tree: str, *, store: GitStore) -> tuple[Fetch,
     DepsUnclassified, with every statement that nobody answers for.
     """
     wanted = lane.dep_sets[name]
-    fetches, unclassified = cmake.read(texts(wanted.files, tree, store), wanted.define)
+    fetches, unclassified = read(wanted, tree, store)
     excused = wanted.leave_out.keys() | lane.own_deps.keys()
     named = {fetch.name for fetch in fetches} | {u.name for u in unclassified}
     seen = named | {f.file for f in fetches} | {u.file for u in unclassified}
@@ -190,6 +190,19 @@ def _doubtful(wanted: DepSet, url: str, fetches: Sequence[Fetch]) -> Iterator[Fi
         else:
             continue
         yield finding(wanted.from_, fetch.file, fetch.line, what, declare(fetch.name))
+
+
+def read(
+    wanted: DepSet, tree: str, store: GitStore
+) -> tuple[tuple[Fetch, ...], tuple[cmake.Unclassified, ...]]:
+    """What the CMake files of a tree fetch, with the files that they include."""
+
+    def text(path: str) -> str | None:
+        data = store.blob(tree, path)
+        return None if data is None else data.decode("utf-8", "replace")
+
+    paths = {entry.path for entry in store.entries(tree)}
+    return cmake.read(texts(wanted.files, tree, store), wanted.define, cmake.Tree(paths, text))
 
 
 def texts(globs: Sequence[str], tree: str, store: GitStore) -> Mapping[str, str]:

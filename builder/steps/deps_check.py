@@ -10,9 +10,8 @@ from builder.model.lane import DepSet, Lane
 from builder.model.lock import Lock, LockedDep
 from builder.model.values import PatchedSource
 from builder.ports import GitStore
-from builder.steps import cmake
 from builder.steps.cmake import Fetch
-from builder.steps.deps import derive, finding, texts
+from builder.steps.deps import derive, finding, read
 
 
 class DepsDrift(LaneError):
@@ -80,8 +79,7 @@ def _differs(dep: LockedDep | None, fetch: Fetch) -> str:
 
 def _uncovered(lane: Lane, source: str, tree: str, store: GitStore) -> Iterator[Finding]:
     """What a source that is compiled would fetch, and no deps table of the lane provides."""
-    given = DepSet(source)
-    fetches, unclassified = cmake.read(texts(given.files, tree, store))
+    fetches, unclassified = read(DepSet(source), tree, store)
     hint = f'add to the lane: [deps.{source}-cmake] with from = "{source}"'
     for fetch in fetches:
         if fetch.name not in lane.own_deps:

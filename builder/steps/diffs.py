@@ -7,15 +7,17 @@ its line, before any tree is there to apply it to.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-_FILE = re.compile(r"diff --git (\"?)a/(.*?)\1 (\"?)b/(.*?)\3$")
+_FILE = re.compile(r"diff --git (\"?)[a-z12]/(.*?)\1 (\"?)[a-z12]/(.*?)\3$")
+_IDS = re.compile(r"index ([0-9a-f]+)\.\.([0-9a-f]+)")
 _NAME = re.compile(r"(?:---|\+\+\+) (?:\"(.*)\"|([^\t]*))")
 _MOVE = re.compile(r"(?:rename|copy) (?:from|to) (.*)")
 _NO_CONTENT = re.compile(r"Binary files .* and .* differ")
 _FULL_INDEX = re.compile(r"index [0-9a-f]{40}(?:[0-9a-f]{24})?\.\.[0-9a-f]{40}")
 _OCTAL = re.compile(r"\\([0-7]{3}|.)")
+_CONTEXT = (" ", "", "\r")  # what a line of context begins with
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 
 
@@ -25,6 +27,11 @@ class Hunk:
     start: int  # first line in the old file
     length: int  # lines of the old file
     line: int  # of its header in the patch, from 1
+    to: str = ""  # the new name
+    to_start: int = 0
+    heading: str = ""  # what stands behind the second @@: the function, as git found it
+    ids: tuple[str, str] = ("", "")  # of the file before and after, as the patch says (shortened)
+    body: tuple[str, ...] = ()  # its lines, with their signs
 
 
 @dataclass(slots=True)
@@ -46,20 +53,23 @@ def read(data: bytes, *, strip: int = 1) -> Patch:
     patch.crlf_headers = any(
         line.endswith("\r") for line in lines if line.startswith(("diff --git ", "@@ -", "+++ "))
     )
-    at, old, mode = 0, "", ""
+    at, old, new, ids, mode = 0, "", "", ("", ""), ""
     while at < len(lines) and not patch.wrong:
         line = lines[at].rstrip("\r")
         if name := _file_named(line, strip, lines, at):
             old = name if line.startswith("--- ") or not old else old
+            new = name if line.startswith("+++ ") or not new else new
             patch.files |= {name} - {"/dev/null"}
         if line.startswith("diff --git "):
-            old = _of_header(line, patch)
+            (old, new), ids = _of_header(line, strip, patch), ("", "")
+        elif found := _IDS.match(line):
+            ids = (found[1], found[2])
         elif line.startswith("old mode "):
             mode = line.split()[-1]
         elif line.startswith("new mode "):
             patch.modes.append(f"{old}: {mode} -> {line.split()[-1]}")
         if hunk := _HUNK.match(line):
-            at = _hunk(hunk, lines, at, old, patch)
+            at = _hunk(hunk, lines, at, Hunk(old, 0, 0, 0, new, ids=ids), patch)
         else:
             at += 1
     if not patch.wrong:
@@ -82,11 +92,23 @@ def _binary(lines: list[str]) -> tuple[str, int]:
     return "", 0
 
 
-def _hunk(header: re.Match[str], lines: list[str], at: int, file: str, patch: Patch) -> int:
-    """Count one hunk; the index of the line behind it."""
-    old, new = (int(count) if count else 1 for count in (header[2], header[4]))
-    patch.hunks.append(Hunk(file, int(header[1]), old, at + 1))
+def _hunk(header: re.Match[str], lines: list[str], at: int, of: Hunk, patch: Patch) -> int:
+    """Count one hunk of the files of `of`; the index of the line behind it."""
     first = at + 1
+    old, new = (int(count) if count else 1 for count in (header[2], header[4]))
+    end = _counted(header, lines, first, old, new, patch)
+    patch.hunks.append(
+        replace(
+            of, start=int(header[1]), length=old, line=first, to_start=int(header[3]),
+            heading=lines[at][header.end() :].strip(), body=tuple(lines[first:end]),
+        )
+    )  # fmt: skip
+    return end
+
+
+def _counted(
+    header: re.Match[str], lines: list[str], first: int, old: int, new: int, patch: Patch
+) -> int:
     at = first
     while old > 0 or new > 0:
         if at >= len(lines) or (at == len(lines) - 1 and not lines[at]):
@@ -94,7 +116,7 @@ def _hunk(header: re.Match[str], lines: list[str], at: int, file: str, patch: Pa
             patch.wrong_line = first
             return at
         kind = lines[at][:1]
-        if kind in (" ", "", "\r"):
+        if kind in _CONTEXT:
             old, new = old - 1, new - 1
         elif kind == "-" and not _is_signature(lines, at):
             old -= 1
@@ -110,6 +132,9 @@ def _hunk(header: re.Match[str], lines: list[str], at: int, file: str, patch: Pa
     elif at < len(lines) and lines[at][:1] in ("+", " ") and not lines[at].startswith("+++ "):
         patch.wrong = f"more lines than {header[0]!r} says"
         patch.wrong_line = at + 1
+    elif int(header[1]) > 1 and not any(line[:1] in _CONTEXT for line in lines[first:at]):
+        patch.wrong = "a hunk without context (diff -U0), of which git cannot tell the place"
+        patch.wrong_line = first
     return at
 
 
@@ -129,17 +154,25 @@ def _file_named(line: str, strip: int, lines: list[str], at: int) -> str:
     if not match:
         return ""
     name = _unescaped(match[1]) if match[1] is not None else match[2].rstrip("\r")
-    return name if name == "/dev/null" else "/".join(name.split("/")[strip:])
+    return name if name == "/dev/null" else _stripped(name, strip)
 
 
-def _of_header(line: str, patch: Patch) -> str:
-    """The old name of a `diff --git` line; also for files without hunks (mode, binary)."""
-    match = _FILE.match(line)
-    if not match:
-        return ""
-    names = [_unescaped(match[i + 1]) if match[i] else match[i + 1] for i in (1, 3)]
-    patch.files |= set(names)
-    return names[0]
+def _of_header(line: str, strip: int, patch: Patch) -> tuple[str, str]:
+    """The names of a `diff --git` line; also for files without hunks (mode, binary)."""
+    text = line.removeprefix("diff --git ")
+    half = len(text) // 2
+    halves = [_stripped(_unquoted(side), strip) for side in (text[:half], text[half + 1 :])]
+    if halves[0] != halves[1] or not halves[0]:  # renamed, or no names as git writes them
+        match = _FILE.match(line)
+        if not match:
+            return "", ""
+        halves = [_unescaped(match[i + 1]) if match[i] else match[i + 1] for i in (1, 3)]
+    patch.files |= set(halves)
+    return halves[0], halves[1]
+
+
+def _stripped(name: str, strip: int) -> str:
+    return "/".join(name.split("/")[strip:])
 
 
 def _unquoted(name: str) -> str:

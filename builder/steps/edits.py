@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from builder.model.counts import plural
@@ -35,34 +35,51 @@ class Edited:
         return not self.files and not self.wrong
 
 
-def edit(edits: Sequence[TextEdit], held: Mapping[str, bytes | None]) -> Edited:
-    """Apply edits in order to the files that `held` has (None: there is none)."""
+def edit(
+    edits: Sequence[TextEdit], held: Mapping[str, bytes | None], links: Collection[str] = ()
+) -> Edited:
+    """Apply edits in order to the files that `held` has (None: there is none, or it is one of
+    the symlinks `links`)."""
     changed: dict[str, bytes] = {}
     wrong: list[WrongEdit] = []
     for number, one in enumerate(edits):
         data = changed.get(one.file, held[one.file])
         if data is None:
-            wrong.append(WrongEdit(number, f"{one.file} is not there", one.file))
+            link = one.file in links
+            said = "is a symlink: name the file that it leads to" if link else "is not there"
+            wrong.append(WrongEdit(number, f"{one.file} {said}", one.file))
             continue
         find, replace = one.find.encode(), one.replace.encode()
         if _is_there(data, find, replace, one.count):
             continue
-        found = data.count(find)
-        if found != one.count:
-            wrong.append(_miscount(number, one, data, found))
+        found, made = data.count(find), _made(data, find, replace)
+        if found != one.count or made:
+            wrong.append(_miscount(number, one, data, found, made))
             continue
         changed[one.file] = data.replace(find, replace)
     return Edited({}, tuple(wrong)) if wrong else Edited(changed)
 
 
 def _is_there(data: bytes, find: bytes, replace: bytes, count: int) -> bool:
-    """Whether the edit was made before. A deletion never shows that."""
-    return bool(replace) and data.count(replace) == count and find not in data.replace(replace, b"")
+    """Whether the edit was made before. A deletion never shows that: what it leaves, nothing or
+    a part of `find`, stood there before it."""
+    if replace in find or data.count(replace) != count:
+        return False
+    return data.count(find) == _made(data, find, replace)
 
 
-def _miscount(number: int, one: TextEdit, data: bytes, found: int) -> WrongEdit:
+def _made(data: bytes, find: bytes, replace: bytes) -> int:
+    """How many of the places that hold `find` are what the edit writes."""
+    if find not in replace:
+        return 0
+    return data.count(find) - sum(part.count(find) for part in data.split(replace))
+
+
+def _miscount(number: int, one: TextEdit, data: bytes, found: int, made: int) -> WrongEdit:
     text = one.find if len(one.find) <= 60 else f"{one.find[:57]}…"
-    said = f"{one.file} holds {text!r} {plural(found, 'time')}, not {one.count}"
+    said = f"{one.file} holds {text!r} {plural(found, 'time')}, "
+    is_count = found == one.count
+    said += f"{made} of them where the edit was made already" if is_count else f"not {one.count}"
     if found:
         first = data.find(one.find.encode())
         return WrongEdit(number, said, one.file, data.count(b"\n", 0, first) + 1)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from builder.engine_ports import Engine
 from builder.model.lane import Lane
 from builder.model.lock import Lock
-from builder.ports import Engine, Files, GitStore
+from builder.ports import Files, GitStore
 from builder.steps.bases import base_reference
 from builder.steps.gates.gate import Gate, LaneFacts
 from builder.steps.gates.size import Size

@@ -6,22 +6,28 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
+from builder.engine_ports import Engine
 from builder.errors import BuildError
 from builder.model.label_names import BUILD_ID, CREATED, ENV, GATES, LANE, LOCK_DIGEST, PROVEN
 from builder.model.lane import Lane
 from builder.model.lock import Lock
 from builder.model.proven import digest_of, is_derived
-from builder.model.values import ImageInfo, LabelledImage, PassedGates, Verdict
-from builder.ports import Engine
+from builder.model.values import LabelledImage, PassedGates, Verdict
 
 CANDIDATES = "imgbuild-candidate"
 _OCI = "org.opencontainers.image"
 
 
-class LayersChanged(BuildError):
-    """Labelling gave another file system than the gates saw: a bug of ours, or an ONBUILD."""
+class OnBuildLeft(BuildError):
+    """The candidate holds ONBUILD, which labelling would run on what the gates saw."""
 
-    code = "layers-changed"
+    code = "onbuild"
+
+
+class LabellingChanged(BuildError):
+    """Labelling gave more than labels: not what the gates saw."""
+
+    code = "labelling-changed"
 
 
 def candidate_reference(lane: str, run: str) -> str:
@@ -77,10 +83,14 @@ def label(
     """Give a proven candidate its labels, the digest of what was proven too, and its tags; its
     temporary tag goes.
 
-    The references are moved in their order, after the layers were found to be the same; until
-    then nothing of the lane's names is touched. Raises: LayersChanged.
+    The references are moved in their order, after layers, config and history were found to be
+    the same; until then nothing of the lane's names is touched. Raises: OnBuildLeft,
+    LabellingChanged.
     """
     candidate = passed.image.reference
+    before = _whole(passed.image.id, engine)
+    if held := before.get("OnBuild"):
+        raise _onbuild(held)
     temporary = f"{candidate}-labelled"
     log = passed.image.log.with_name("label.log")
     seen = engine.image(passed.image.id)
@@ -89,7 +99,7 @@ def label(
         candidate, labels, platform=platform, epoch=epoch, tag=temporary, log=log
     )
     try:
-        _check_same(seen, engine.image(image))
+        _check_same(before, _whole(image, engine), labels)
         former = [engine.image(reference) for reference in references]
         for reference in references:
             engine.tag(image, reference)
@@ -150,11 +160,32 @@ def _drop_nameless(images: Sequence[str], engine: Engine) -> None:
             engine.untag(image)
 
 
-def _check_same(before: ImageInfo | None, after: ImageInfo | None) -> None:
-    if before is None or after is None or before.layers != after.layers:
-        raise LayersChanged(
-            "labelling changed the layers of the image",
-            hint="an ONBUILD in the image folder's Dockerfile or its base runs at this point: "
-            "remove it; otherwise this is a bug of imgbuild",
-            detail="\n".join(f"{i.id}: {' '.join(i.layers)}" for i in (before, after) if i),
+def _whole(image: str, engine: Engine) -> Mapping[str, object]:
+    """Config, layers and history; what is empty is left out, however the engine writes it."""
+    found = {**engine.config(image), "history": engine.history(image)}
+    return {key: value for key, value in sorted(found.items()) if value}
+
+
+def _check_same(
+    before: Mapping[str, object], after: Mapping[str, object], labels: Mapping[str, str]
+) -> None:
+    own = before.get("Labels")
+    wanted = {**before, "Labels": {**(own if isinstance(own, Mapping) else {}), **labels}}
+    keys = sorted(wanted.keys() | after.keys())
+    changed = [key for key in keys if (wanted.get(key) or None) != after.get(key)]
+    if changed:
+        raise LabellingChanged(
+            f"labelling changed more than the labels of the image: {', '.join(changed)}",
+            hint="the candidate and the tags of the lane are as they were; this is a bug of "
+            "imgbuild or of buildx",
+            detail="\n".join(f"{k}: {wanted.get(k)} -> {after.get(k)}" for k in changed),
         )
+
+
+def _onbuild(held: object) -> OnBuildLeft:
+    lines = [f"ONBUILD {line}" for line in held] if isinstance(held, list) else [str(held)]
+    return OnBuildLeft(
+        f"the image holds {lines[0]}, which would run when it is labelled, after its gates",
+        hint="take it out of the last stage of the Dockerfile, or write the instruction itself",
+        detail="\n".join(lines),
+    )

@@ -127,7 +127,7 @@ def _clashes(files: Collection[str], tree: str, store: GitStore) -> Iterator[str
 
 def _near(path: str, entries: Sequence[TreeEntry]) -> list[str]:
     """Where the file may be now: the same name elsewhere, else a like one."""
-    known = [entry.path for entry in entries]
+    known = [entry.path for entry in entries if entry.path != path]
     base = path.rpartition("/")[2]
     same = [other for other in known if other.rpartition("/")[2] == base]
     return (same or difflib.get_close_matches(path, known, n=2, cutoff=0.8))[:2]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 from builder.errors import Finding, PatchError, Place
 from builder.model.counts import plural
@@ -11,9 +13,11 @@ from builder.model.lock import LockedSource
 from builder.model.patch_sets import Condition
 from builder.model.values import PatchedSource, PatchFile, PatchResult, SourceTree
 from builder.ports import GitStore, PatchIndex
-from builder.steps import diffs, edits, patch_failure
+from builder.steps import diffs, edits, hunk_places, patch_failure
+from builder.steps.hunk_places import Astray
 from builder.steps.patch_failure import edits_failed, explained
 from builder.steps.series import PatchSetInvalid, parse_series, read_sets
+from builder.steps.trees import SYMLINK
 
 __all__ = [
     "PatchDrift", "PatchFailed", "PatchSetInvalid", "apply", "check_locked", "parse_series",
@@ -110,26 +114,59 @@ def _step(
     if patch.edits:
         return _edits(patch, source, tree, index, store)
     words = index.check(patch.data, strip=patch.strip)
-    if not words:
+    doubts = [] if words else _astray(patch, tree, store)
+    if not words and not doubts:
         after, words = index.apply(patch.data, strip=patch.strip)
         if after is None:
             return explained(source, tree, patch, words, store)
         return PatchResult(patch, "applied", after)
     if not index.check(patch.data, strip=patch.strip, reverse=True):
-        return PatchResult(patch, "already-there", tree)
-    if patch.options.three_way:
+        taken_back = _astray(patch, tree, store, reverse=True)
+        if not taken_back:
+            return PatchResult(patch, "already-there", tree)
+        doubts = doubts or taken_back
+    if patch.options.three_way and (words or _is_made_from(patch, store)):
         merged, said = index.merge(patch.data, strip=patch.strip)
         if merged is not None:
             return PatchResult(patch, "already-there" if merged == tree else "applied", merged)
         words = f"{words}\n{said}"
+    if doubts:
+        return _doubtful(source, patch, doubts)
     return explained(source, tree, patch, words, store)
+
+
+def _astray(patch: PatchFile, tree: str, store: GitStore, *, reverse: bool = False) -> list[Astray]:
+    """The hunks of a patch that applies, at whose places it may not belong."""
+    if patch.options.moved:
+        return []
+    held = partial(store.blob, tree)
+    return list(hunk_places.astray(patch.data, strip=patch.strip, held=held, reverse=reverse))
+
+
+def _is_made_from(patch: PatchFile, store: GitStore) -> bool:
+    """Whether the store has all that a patch was made from: else git would not merge it."""
+    hunks = diffs.read(patch.data, strip=patch.strip).hunks
+    return all(len(hunk.ids[0]) >= 40 and store.holds(hunk.ids[0]) for hunk in hunks)
+
+
+def _doubtful(source: SourceTree, patch: PatchFile, doubts: Sequence[Astray]) -> Finding:
+    return Finding(
+        PatchFailed.code,
+        f"{patch.path} applies to {source.name}, but maybe not where it belongs",
+        "make it again on the new commit (imgbuild patch refresh); or, if that is the place, "
+        "declare it in patches.toml: moved = true",
+        "\n".join(doubt.why for doubt in doubts),
+        Place(Path(patch.path), doubts[0].hunk.line),
+    )
 
 
 def _edits(
     patch: PatchFile, source: SourceTree, tree: str, index: PatchIndex, store: GitStore
 ) -> PatchResult | Finding:
     held = {file: store.blob(tree, file) for file in sorted(files_of(patch))}
-    found = edits.edit(patch.edits, held)
+    modes = {e.path: e.mode for e in store.entries(tree)} if None in held.values() else {}
+    links = {path for path, mode in modes.items() if mode == SYMLINK}
+    found = edits.edit(patch.edits, held, links)
     if found.wrong:
         return edits_failed(source, tree, patch, found.wrong, store)
     if found.already_there:

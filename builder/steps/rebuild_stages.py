@@ -11,7 +11,7 @@ from builder.steps.dockerfile import Dockerfile, Instruction, Stage
 from builder.steps.dockerfile_words import expand
 
 _WILD = re.compile(r"[*?\[\\$]")
-_REMOTE = ("http://", "https://", "git://", "git@", "ssh://")
+REMOTE = ("http://", "https://", "git://", "git@", "ssh://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ def stage_runs(before: BuildInputs, after: BuildInputs) -> tuple[StageRun, ...]:
         old = _counterpart(stage, new, before.dockerfile)
         found = [*_own(stage, old, before, after), *_inherited(stage, reasons, after)]
         reasons[stage.index] = tuple(sorted(set(found), key=lambda r: (r.line, r.why, r.cause)))
-    needed = _needed(after)
+    taking = needed(after)
     return tuple(
-        StageRun(s.name, _title(s, new), s.line, reasons[s.index], s.index in needed)
+        StageRun(s.name, _title(s, new), s.line, reasons[s.index], s.index in taking)
         for s in new.stages
     )
 
@@ -80,18 +80,18 @@ def _own(
         yield Reason(stage.line, "FROM", "a stage that was not there before")
         return
     yield from _rewritten(stage, old)
-    now = _expanded(stage.base, after)
+    now = expanded(stage.base, after)
     is_image = after.dockerfile.stage(now, before=stage.index) is None
-    if is_image and now != _expanded(old.base, before):
+    if is_image and now != expanded(old.base, before):
         yield Reason(stage.line, f"FROM {stage.base}", "the base")
-    was_values, values = _values(old, before), _values(stage, after)
+    before_values, after_values = values(old, before), values(stage, after)
     for declared in stage.named("ARG"):
         for name, _ in declared.pairs:
-            if was_values.get(name) != values.get(name):
+            if before_values.get(name) != after_values.get(name):
                 yield Reason(declared.line, f"ARG {name}", f"build argument {name}")
     for instruction in stage.instructions:
-        for what, files, path in _taken(instruction, stage, after):
-            for changed in sorted(_changed(_held(before, files), _held(after, files), path)):
+        for what, files, path in taken(instruction, stage, after):
+            for changed in sorted(_changed(held(before, files), held(after, files), path)):
                 yield Reason(instruction.line, what, changed if not files else f"{files}/{changed}")
 
 
@@ -120,23 +120,23 @@ def _inherited(
 
 def _references(stage: Stage, given: BuildInputs) -> Iterator[tuple[int, str, str]]:
     """(line, instruction, what is named) of all that may be another stage."""
-    yield stage.line, f"FROM {stage.base}", _expanded(stage.base, given)
+    yield stage.line, f"FROM {stage.base}", expanded(stage.base, given)
     for instruction in stage.instructions:
         if (named := instruction.flag("from")) is not None:
-            yield instruction.line, f"{instruction.name} --from={named}", _expanded(named, given)
+            yield instruction.line, f"{instruction.name} --from={named}", expanded(named, given)
         for mount in instruction.mounts:
             if "from" in mount:
                 yield instruction.line, f"RUN --mount=from={mount['from']}", mount["from"]
 
 
-def _taken(
+def taken(
     instruction: Instruction, stage: Stage, after: BuildInputs
 ) -> Iterator[tuple[str, str, str]]:
     """(words, named context or "", path) of what an instruction takes from outside."""
     named = instruction.flag("from")
     if instruction.name in ("ADD", "COPY") and (named is None or _is_context(named, stage, after)):
         for path in instruction.sources:
-            if not path.startswith(_REMOTE):
+            if not path.startswith(REMOTE):
                 yield f"{instruction.name} {path}", named or "", path
     for mount in instruction.mounts:
         named = mount.get("from", "")
@@ -150,18 +150,18 @@ def _is_context(named: str, stage: Stage, after: BuildInputs) -> bool:
     return named in after.named and not is_stage
 
 
-def _held(given: BuildInputs, named: str) -> Mapping[str, str]:
+def held(given: BuildInputs, named: str) -> Mapping[str, str]:
     return given.named.get(named, {}) if named else given.context
 
 
 def _changed(before: Mapping[str, str], after: Mapping[str, str], path: str) -> Iterator[str]:
     """Files that differ and that the path may mean."""
     for name in before.keys() | after.keys():
-        if before.get(name) != after.get(name) and _may_mean(path, name):
+        if before.get(name) != after.get(name) and may_mean(path, name):
             yield name
 
 
-def _may_mean(path: str, name: str) -> bool:
+def may_mean(path: str, name: str) -> bool:
     """Whether ADD or COPY of `path` may take the file; with wildcards, by what is before them."""
     clean = re.sub(r"/(?:\./)+|//+", "/", path).lstrip("/").removeprefix("./")
     if wild := _WILD.search(clean):
@@ -172,7 +172,7 @@ def _may_mean(path: str, name: str) -> bool:
     return clean in ("", ".") or name == clean or name.startswith(f"{clean}/")
 
 
-def _expanded(text: str, given: BuildInputs) -> str:
+def expanded(text: str, given: BuildInputs) -> str:
     return expand(text, {**_global(given), **given.args})
 
 
@@ -180,7 +180,7 @@ def _global(given: BuildInputs) -> Mapping[str, str]:
     return {name: value for name, value in given.dockerfile.args.items() if value is not None}
 
 
-def _values(stage: Stage, given: BuildInputs) -> Mapping[str, str | None]:
+def values(stage: Stage, given: BuildInputs) -> Mapping[str, str | None]:
     """What the stage's ARGs hold: the build's, else their own default, else the global one."""
     known = _global(given)
     return {
@@ -189,7 +189,7 @@ def _values(stage: Stage, given: BuildInputs) -> Mapping[str, str | None]:
     }
 
 
-def _needed(given: BuildInputs) -> set[int]:
+def needed(given: BuildInputs) -> set[int]:
     """The stages that the last one is made from, itself among them."""
     read, found = given.dockerfile, set[int]()
     waiting = [read.stages[-1]]

@@ -36,6 +36,7 @@ def build(
     request.log.parent.mkdir(parents=True, exist_ok=True)
     metadata = request.log.with_suffix(".json")
     with request.log.open("wb") as log:
+        log.writelines(f"{0:9.3f} [imgbuild] {note}\n".encode() for note in request.notes)
         for left in reversed(range(_TRIES)):
             metadata.unlink(missing_ok=True)
             words = command(request, builder=builder_name(), metadata=metadata)

@@ -11,12 +11,11 @@ import secrets
 import socket
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from subprocess import Popen, TimeoutExpired
+from subprocess import Popen
 from typing import IO, Literal
 
-from builder.errors import ToolFailed
 from builder.model.values import ImageFile, ScriptResult
-from builder.tools import docker_cli
+from builder.tools import docker_cli, process
 
 _LABEL = "io.imgbuild.temporary"  # host:pid of who made it
 _PIDS = "4096"
@@ -30,31 +29,29 @@ _NOT_THERE = (
 Kind = Literal["file", "folder", "link", "hardlink", "other"]
 
 
-class ScriptTimeout(ToolFailed):
-    code = "script-timeout"
-
-
-def run_script(image: str, script: str, *, timeout_s: float) -> ScriptResult:
-    """Run `sh -s` in the image, read-only, without network; the container is gone after.
-
-    Raises: ScriptTimeout; ToolFailed, when the image cannot be started or has no sh.
-    """
+def run_script(image: str, script: str, *, timeout_s: float, most: int) -> ScriptResult:
+    """See engine_ports.Engine.run_script. Raises: ToolFailed, when the image cannot be started or
+    has no sh."""
     with _named() as name:
         words = (
             "run", "--rm", "--interactive", "--pull", "never", *_identity(name), "--read-only",
-            "--network", "none", "--tmpfs", "/tmp:exec",  # noqa: S108
+            "--network", "none", "--log-driver", "none", "--tmpfs", "/tmp:exec",  # noqa: S108
             "--security-opt", "no-new-privileges", "--pids-limit", _PIDS,
             "--entrypoint", "sh", image, "-s",
         )  # fmt: skip
         with docker_cli.started(words) as running:
             try:
-                out, err = running.communicate(script.encode(), timeout=timeout_s)
-            except TimeoutExpired as expired:
-                raise _timeout(image, timeout_s) from expired
+                out, err, ended = process.listened(
+                    running, script.encode(), timeout_s=timeout_s, most=most
+                )
+                if not ended:
+                    running.wait()
             finally:
-                # Before docker itself is ended: a shell that is process 1 ignores its SIGTERM.
-                if running.poll() is None:
-                    _remove(name)
+                # docker itself waits for a shell that is process 1 and ignores its SIGTERM, and
+                # the engine, before it removes a container, for those who listen to it.
+                process.kill(running)
+        if ended:
+            return ScriptResult(-1, out, err, ended)
         complaint = err.decode("utf-8", "replace")
         if running.returncode == 125 or complaint.startswith("docker: Error response"):
             raise docker_cli.failed(f"no script can be run in {image}", complaint)
@@ -65,7 +62,7 @@ def run_script(image: str, script: str, *, timeout_s: float) -> ScriptResult:
 def read_tree(
     image: str, roots: Sequence[str], *, deep: bool = True
 ) -> Iterator[Iterator[tuple[ImageFile, IO[bytes] | None]]]:
-    """See ports.Engine.read_tree."""
+    """See engine_ports.Engine.read_tree."""
     with _named() as name:
         # A command is needed for an image without one; nothing is ever started.
         docker_cli.run(
@@ -177,10 +174,3 @@ def _is_alive(pid: str) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _timeout(image: str, timeout_s: float) -> ScriptTimeout:
-    return ScriptTimeout(
-        f"a script in {image} did not end within {timeout_s:g} s",
-        hint="its container was removed; look for a probe that waits for input or the network",
-    )

@@ -42,7 +42,7 @@ _IN_USE = re.compile(r"conflict: unable to (?:remove|delete)")
 
 
 class DockerEngine:
-    """Implements ports.Engine over the engine that the user's docker command reaches."""
+    """Implements engine_ports.Engine over the engine that the user's docker command reaches."""
 
     def describe(self) -> EngineInfo:
         info = _info()
@@ -73,6 +73,12 @@ class DockerEngine:
         words = ("history", "--no-trunc", "--format", "{{json .CreatedBy}}", image)
         lines = docker_cli.run(*words, timeout_s=30).text.splitlines()
         return tuple(str(json.loads(line)) for line in reversed(lines))
+
+    def config(self, image: str) -> Mapping[str, object]:
+        shown = docker_cli.run("image", "inspect", "--format", "{{json .}}", image, timeout_s=30)
+        told = json.loads(shown.text)
+        about = {key: told.get(key) for key in ("Architecture", "Os", "Variant", "Author")}
+        return {**told["Config"], **about, "Layers": told["RootFS"].get("Layers")}
 
     def load(self, archive: Iterator[bytes]) -> None:
         with docker_cli.started(["load", "--quiet"]) as process:
@@ -124,8 +130,10 @@ class DockerEngine:
                 if not _IN_USE.search(error.stderr or ""):
                     raise
 
-    def run_script(self, image: str, script: str, *, timeout_s: float) -> ScriptResult:
-        return containers.run_script(image, script, timeout_s=timeout_s)
+    def run_script(
+        self, image: str, script: str, *, timeout_s: float, most: int = 1 << 20
+    ) -> ScriptResult:
+        return containers.run_script(image, script, timeout_s=timeout_s, most=most)
 
     def sweep(self) -> None:
         containers.sweep()

@@ -21,7 +21,7 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 def read_layers(
     image: str, *, above: int
 ) -> Iterator[Iterator[tuple[int, ImageFile, IO[bytes] | None]]]:
-    """See ports.Engine.read_layers."""
+    """See engine_ports.Engine.read_layers."""
     with contextlib.closing(_entries(image, above)) as entries:
         yield entries
 

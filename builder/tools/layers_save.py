@@ -16,6 +16,7 @@ from builder.tools.layers_overlay import LayerDamaged
 
 _CHUNK = 1 << 20
 _SMALL = 4 << 20  # a config or a manifest is never larger
+_NOT_IT = (ValueError, AttributeError, TypeError, KeyError, RecursionError)  # another JSON, or none
 
 
 class SaveLayers:
@@ -127,7 +128,7 @@ class SaveLayers:
         media = "application/vnd.oci.image.layer.v1.tar"
         digest = f"sha256:{path.rpartition('/')[2]}"
         for data in self._small.values():
-            with contextlib.suppress(ValueError, AttributeError, TypeError, KeyError):
+            with contextlib.suppress(*_NOT_IT):
                 for layer in json.loads(data).get("layers", ()):
                     if layer["digest"] == digest:
                         return str(layer["mediaType"])
@@ -135,7 +136,7 @@ class SaveLayers:
 
     def _config(self) -> bytes:
         for data in self._small.values():
-            with contextlib.suppress(ValueError, AttributeError, TypeError, KeyError):
+            with contextlib.suppress(*_NOT_IT):
                 if tuple(json.loads(data)["rootfs"]["diff_ids"]) == self._image.layers:
                     return data
         return b""

@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import select
+import selectors
 import shlex
 import signal
 import subprocess
@@ -161,6 +162,58 @@ def await_output(running: Sequence[subprocess.Popen[bytes]], *, timeout_s: float
         heard = select.poll()
         heard.register(one.stdout, select.POLLIN)
         heard.poll(max(0, end - time.monotonic()) * 1000)
+
+
+def listened(
+    process: subprocess.Popen[bytes], stdin: bytes, *, timeout_s: float, most: int
+) -> tuple[bytes, bytes, str]:
+    """Both streams, and why nobody listens any more; "" is its end.
+
+    It goes on, if it was not its end: after `timeout_s`, or when a stream has more than `most`
+    bytes. Of what it writes no more than that is held.
+    """
+    until = time.monotonic() + timeout_s
+    assert process.stdin is not None
+    out, err = bytearray(), bytearray()
+    left = memoryview(stdin)
+    with selectors.DefaultSelector() as waiting:
+        for pipe, held in ((process.stdout, out), (process.stderr, err)):
+            assert pipe is not None
+            waiting.register(pipe, selectors.EVENT_READ, held)
+        os.set_blocking(process.stdin.fileno(), False)
+        waiting.register(process.stdin, selectors.EVENT_WRITE)
+        while waiting.get_map():
+            ready = waiting.select(max(until - time.monotonic(), 0))
+            if time.monotonic() >= until:
+                return bytes(out), bytes(err), f"no end after {timeout_s:g} s"
+            for key, _ in ready:
+                if key.fileobj is process.stdin:
+                    left = _written(process.stdin, left)
+                    if not left:
+                        waiting.unregister(process.stdin)
+                        process.stdin.close()
+                elif data := os.read(key.fd, 1 << 16):
+                    key.data.extend(data)
+                    if len(key.data) > most:
+                        return bytes(out), bytes(err), f"more than {most / 1e6:.1f} MB of output"
+                else:
+                    waiting.unregister(key.fileobj)
+    return bytes(out), bytes(err), ""
+
+
+def _written(pipe: IO[bytes], data: memoryview) -> memoryview:
+    """What is left to write; nothing, where nobody reads."""
+    try:
+        return data[os.write(pipe.fileno(), data[: 1 << 16]) :]
+    except BlockingIOError:
+        return data
+    except BrokenPipeError:
+        return data[:0]
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """End a program that was `started`, with its group, at once."""
+    _end(process, signal.SIGKILL)
 
 
 def failed(done: Completed) -> ToolFailed:

@@ -206,7 +206,7 @@ def _visible(character: str) -> str:
 def _object(held: list[bytes]) -> Iterator[Mapping[str, Any] | str]:
     try:
         found = json.loads(b"\n".join(held))
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if isinstance(found, dict):
         yield found

@@ -76,7 +76,7 @@ def _read(path: Path) -> Record | None:
                 "tags": tuple(raw["tags"]),
             }
         )
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
 

@@ -48,7 +48,7 @@ def _config() -> Mapping[str, Any]:
     folder = os.environ.get("DOCKER_CONFIG") or Path("~/.docker").expanduser()
     try:
         found = json.loads((Path(folder) / "config.json").read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -71,7 +71,7 @@ def _asked(helper: str, key: str) -> Login | None:
         done = process.run([f"docker-credential-{helper}", "get"], env=process.environment("*"),
                            timeout_s=_HELPER_S, stdin=key.encode(), check=False)  # fmt: skip
         found = json.loads(done.stdout) if done.returncode == 0 else {}
-    except (ToolMissing, ValueError):
+    except (ToolMissing, ValueError, RecursionError):
         return None
     user, secret = found.get("Username"), found.get("Secret")
     if not secret:

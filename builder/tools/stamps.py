@@ -121,7 +121,7 @@ class Stamps:
         return self._cache / "proofs" / f"{name}.json"
 
     def _read(self, lane: str) -> Seen | None:
-        with contextlib.suppress(OSError, UnicodeDecodeError, ValueError):
+        with contextlib.suppress(OSError, UnicodeDecodeError, ValueError, RecursionError):
             held, _, text = self._place(lane).read_text(encoding="utf-8").partition("\n")
             if held == _hex(text.encode()):  # a torn write is no stamp
                 found: Seen = json.loads(text)

@@ -261,7 +261,7 @@ def test_hints_of_fetches_that_cannot_be_locked(place: Place) -> None:
     assert "define = { … }" in gone.hint
     assert "[deps.gadget] with url, commit and into" in gone.hint
     assert "in the lane" not in gone.hint
-    place.lane(f'[deps.gadget]\nurl = "./repos/gadget.git"\ncommit = "{place.c_gadget}"\n'
+    place.deps(f'[deps.gadget]\nurl = "./repos/gadget.git"\ncommit = "{place.c_gadget}"\n'
                'into = "gadget"\n')  # fmt: skip
     place.lock()  # the hint's way
     text = "FetchContent_Declare(new URL https://h/x.tgz)\n"

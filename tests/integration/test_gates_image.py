@@ -31,7 +31,9 @@ from builder.tools.docker import DockerEngine
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / ".demo/base/rootfs.tar"
 FATBINS = ROOT / "tests/data/fatbin"
-TARGETS = ("good", "no-link", "no-load", "wrong", "bare", "empty")
+TARGETS = (
+    "good", "no-link", "no-load", "wrong", "bare", "empty", "no-timeout", "liar", "flood",
+)  # fmt: skip
 
 pytestmark = [
     pytest.mark.docker,
@@ -118,6 +120,15 @@ ENV CC=/opt/none/cc
 FROM base AS bare
 RUN rm -rf /usr/bin/*gcc* /usr/bin/*g++* /usr/bin/cc /usr/bin/c++ /usr/bin/python3* \
     /usr/bin/pkg* /etc/alternatives/c++ /etc/alternatives/cc /var/lib/dpkg/status
+
+FROM base AS no-timeout
+RUN rm /usr/bin/timeout
+
+FROM base AS liar
+RUN printf '#!/bin/sh\nexit 0\n' >/usr/bin/timeout
+
+FROM base AS flood
+RUN rm /usr/bin/sh && printf '#!/bin/bash\nexec yes\n' >/usr/bin/sh && chmod 755 /usr/bin/sh
 
 FROM scratch AS empty
 COPY --from=good /opt/kernels/a.so /opt/a.so
@@ -278,6 +289,38 @@ def failing(
 )  # fmt: skip
 def test_fails(images: Images, target: str, gate: Gate, expected: str, hint: str) -> None:
     failing(images, target, gate, expected, hint)
+
+
+def test_a_timeout_that_runs_nothing(images: Images) -> None:
+    failing(images, "liar", Command("exit 3"), "command: ended with code 3, not 0", "")
+    failing(images, "liar", Command("true", stdout_contains="x"), "command: its output", "")
+
+
+def test_without_timeout_one_that_hangs_leaves_the_answers_before_it(images: Images) -> None:
+    hangs = Command("sleep 600", timeout_s=1)
+    good, hung, after = images.look("no-timeout", Command("echo a"), hangs, Command("echo b"))
+    assert good.passed
+    says = "could not look: the probes were ended at command sleep 600: no end after "
+    assert hung.seen.startswith(says)
+    assert after.seen.startswith(says)
+    assert "timeout" in hung.hint
+
+
+def test_an_image_whose_sh_never_stops_printing(images: Images) -> None:
+    began = time.monotonic()
+    failing(
+        images, "flood", Command("true", timeout_s=200),
+        "command: could not look: the probes were ended at command true: more than 3.1 MB", "sh",
+    )  # fmt: skip
+    assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize("path", ["etc/hosts", ".dockerenv", "etc/mtab", "dev/shm", "sys"])
+def test_what_the_engine_makes_in_each_container(images: Images, path: str) -> None:
+    """`file` refuses these paths, since an image without any file seems to have them."""
+    with DockerEngine().read_tree(images.names["empty"], [""]) as files:
+        assert path in {file.path for file, _ in files}
+    assert any("the engine makes it" in fault.what for fault in File(path).faults())
 
 
 def test_link_and_load_are_apart(images: Images) -> None:

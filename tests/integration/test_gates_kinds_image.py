@@ -116,7 +116,8 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
 def facts(images: Images, tmp_path_factory: pytest.TempPathFactory) -> LaneFacts:
     folder = tmp_path_factory.mktemp("facts")
     log = folder / "build.log"
-    log.write_text("  0.1 [a 1/1] RUN cmake\n    0.200 [a 1/1]   x\n".replace("  0.1 ", "  0.100 "))
+    lines = ("[a 1/1] RUN cmake", "[a 1/1]   x", "[a 1/1] done in 0.1 s")
+    log.write_text("".join(f"    0.100 {line}\n" for line in lines))
     image = images.names["good"]
     made = subprocess.check_output(["docker", "create", image], text=True).strip()
     subprocess.run(["docker", "cp", f"{made}:/opt/wheels", str(folder)], check=True)

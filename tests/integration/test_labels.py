@@ -12,7 +12,7 @@ from builder.model.proven import digest_of, is_derived
 from builder.model.values import BuildRequest, BuiltImage, PassedGates
 from builder.steps.image import RECORD, dockerfile
 from builder.steps.labels import (
-    LayersChanged,
+    OnBuildLeft,
     candidate_reference,
     drop_candidates,
     label,
@@ -96,8 +96,11 @@ def test_what_loses_its_last_name_goes(each_store: Bench, tag: str, tmp_path: Pa
     engine, kept, seen = each_store.engine, f"{tag}-kept", []
     for run, names in (("1", [tag, kept]), ("2", [tag]), ("3", [tag])):
         reference = candidate_reference("imgbuild-test", run)
-        engine.tag(each_store.base, reference)
-        passed = PassedGates(BuiltImage(each_store.base, reference, tmp_path / "log", ()), ())
+        built = engine.relabel(
+            each_store.base, {}, platform=each_store.platform, epoch=1, tag=reference,
+            log=tmp_path / "log",
+        )  # fmt: skip
+        passed = PassedGates(BuiltImage(built, reference, tmp_path / "log", ()), ())
         done = label(
             passed, {"run": run}, names, platform=each_store.platform, epoch=EPOCH, engine=engine
         )
@@ -107,15 +110,21 @@ def test_what_loses_its_last_name_goes(each_store: Bench, tag: str, tmp_path: Pa
     assert engine.image(each_store.base) is not None
 
 
-def test_an_onbuild_that_would_change_the_layers(bench: Bench, tag: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "behind", ["RUN touch /new", "ENV A=c", "USER root", 'ENTRYPOINT ["id"]', "LABEL a=b"]
+)
+def test_onbuild_is_not_run_by_labelling(
+    bench: Bench, tag: str, tmp_path: Path, behind: str
+) -> None:
     built = candidate(
-        bench, tmp_path / "c", f"onbuild-{bench.store}", b"USER 0", b"ONBUILD RUN touch /new"
+        bench, tmp_path / "c", f"onbuild-{bench.store}", b"USER 0", f"ONBUILD {behind}".encode()
     )
-    with pytest.raises(LayersChanged):
+    with pytest.raises(OnBuildLeft) as error:
         label(
             PassedGates(built, ()), LABELS, [tag], platform=bench.platform, epoch=EPOCH,
             engine=bench.engine,
         )  # fmt: skip
+    assert f"ONBUILD {behind}" in str(error.value)
     assert bench.engine.image(tag) is None
     assert bench.engine.image(built.reference) is not None  # to look into
     drop_candidates("imgbuild-test", keep="", ended=lambda _: True, engine=bench.engine)
@@ -153,3 +162,24 @@ def test_what_is_built_on_a_proven_image_inherits_its_labels_only(
         assert found.labels == proven.labels
         assert is_derived(found.labels, digest_of(found), found.created)
     engine.untag(f"{tag}-derived")
+
+
+def test_what_a_base_holds_behind_onbuild_is_in_the_candidate(
+    bench: Bench, tag: str, tmp_path: Path
+) -> None:
+    (tmp_path / "Dockerfile").write_text(
+        f"FROM {bench.base} AS base\nONBUILD ENV FROM_BASE=1\nONBUILD RUN touch /opt/triggered\n"
+        "FROM base\n"
+    )
+    reference = candidate_reference("imgbuild-test", f"base-{bench.store}")
+    request = BuildRequest(tmp_path, {}, {}, {}, reference, bench.platform, tmp_path / "log")
+    image, steps = bench.engine.build(request, say=lambda _: None)
+    before = bench.engine.config(image)
+    label(
+        PassedGates(BuiltImage(image, reference, request.log, steps), ()), LABELS, [tag],
+        platform=bench.platform, epoch=EPOCH, engine=bench.engine,
+    )  # fmt: skip
+    assert "FROM_BASE=1" in str(before["Env"])
+    assert bench.engine.config(tag) == {
+        **before, "Labels": {**LABELS, PROVEN: bench.engine.config(tag)["Labels"][PROVEN]}
+    }  # fmt: skip

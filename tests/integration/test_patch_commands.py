@@ -273,18 +273,25 @@ class Image:
         }
         lines = (f"{hashlib.sha256(v).hexdigest()}  /{k}\n" for k, v in self.held.items())
         self.manifest = "".join(lines).encode()
+        self.modes: dict[str, int] = {}
+        self.links: dict[str, str] = {}
 
     def image(self, reference: str) -> object:
         return reference
 
     @contextmanager
     def read_tree(
-        self, image: str, roots: Sequence[str]
+        self, image: str, roots: Sequence[str], *, deep: bool = True
     ) -> Iterator[Iterator[tuple[ImageFile, IO[bytes] | None]]]:
         held = {**self.held, "opt/manifest": self.manifest}
         yield iter(
             [
-                (ImageFile(r, "file", 0o644, len(held[r])), io.BytesIO(held[r]))
+                (ImageFile(r, "link", 0o777, 0, self.links[r]), None)
+                if r in self.links and not deep
+                else (
+                    ImageFile(r, "file", self.modes.get(r, 0o644), len(held[r])),
+                    io.BytesIO(held[r]),
+                )
                 for r in roots
                 if r in held
             ]
@@ -308,6 +315,33 @@ def test_extract(place: Place) -> None:
     assert (again.folder, again.patches) == ("", ())
     with pytest.raises(ImgbuildError, match="patches/kern/baked is there"):
         extract(place, image)
+
+
+def test_extract_says_what_became_executable_or_not(place: Place) -> None:
+    place.held |= {"run.sh": ("100755", "x\n"), "stop.sh": ("100755", "y\n")}
+    place.upstream()
+    place.write("locks/plain.lock", "")
+    (place.root / "locks/plain.lock").unlink()
+    image = Image(**{"run.sh": b"x\n", "stop.sh": b"Y\n", "pkg__m.py": b"M = 1\n"})
+    image.modes = {"site/pkg/m.py": 0o755}
+    assert extract(place, image).patches == (
+        "0001-pkg-m.py.patch", "0002-run.sh.patch", "0003-stop.sh.patch",
+    )  # fmt: skip
+    texts = [(place.root / "patches/kern/baked" / name).read_text() for name in (
+        "0001-pkg-m.py.patch", "0002-run.sh.patch", "0003-stop.sh.patch")]  # fmt: skip
+    assert [text.count("new mode 100755") for text in texts] == [1, 0, 0]
+    assert [text.count("new mode 100644") for text in texts] == [0, 1, 1]
+
+
+def test_a_symlink_is_not_taken_for_its_target(place: Place) -> None:
+    image = Image(**{"pkg__m.py": b"M = 2\n"})
+    image.links = {"site/pkg/m.py": "/opt/other.py"}
+    with pytest.raises(ImgbuildError) as caught:
+        extract(place, image)
+    assert [f.what for f in caught.value.findings] == [
+        "/site/pkg/m.py is a symlink to /opt/other.py, and the manifest lists it as a file"
+    ]
+    assert not (place.root / "patches/kern/baked").exists()
 
 
 def test_an_image_that_is_not_what_its_manifest_says(place: Place) -> None:

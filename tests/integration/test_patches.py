@@ -130,3 +130,12 @@ def test_text_edits(store: Store, repo: Repo) -> None:
     assert caught.value.findings[0].detail.splitlines()[:3] == [
         "a.cu holds 'line 1' 11 times, not 2", "a.cu holds there:", "     1  line 1",
     ]  # fmt: skip
+
+
+def test_a_text_edit_does_not_follow_a_symlink(store: Store, repo: Repo) -> None:
+    tree = source(store, repo, {"a.cu": LINES, "link": ("120000", "a.cu")})
+    with pytest.raises(patches.PatchFailed) as caught:
+        state(store, tree, patch(b"", None, TextEdit("link", "line 1", "x", 11)))
+    assert caught.value.findings[0].detail.startswith(
+        "link is a symlink: name the file that it leads to"
+    )

@@ -331,6 +331,51 @@ def test_nothing_is_touched_on_the_network_the_second_time(workplace: Workplace)
     place.good("verify-lock", "--offline")
 
 
+def test_a_gate_on_the_log_of_steps_that_come_from_the_cache(workplace: Workplace) -> None:
+    lane = workplace.root / "locks/demo.toml"
+    lane.write_text(
+        lane.read_text() + '[[gates]]\nkind = "log"\nmust-not = ["Not building NVFP4"]\n'
+        'must = ["nvcc|cc|g[+][+]"]\nstage = "KERN-CUDA"\n'
+    )
+    workplace.good("lock", "demo")
+    workplace.good("build", "demo", "--no-cache")
+    again = json.loads(workplace.good("build", "demo", "--force", "--json").out)
+    kern = [s for s in again["steps"] if s["stage"] == "kern-cuda" and s["name"][:4] == "RUN "]
+    assert kern
+    assert all(step["cached"] for step in kern)
+    logs = sorted(Path(workplace.env["IMGBUILD_STATE"]).glob("runs/demo/*/build.log"))
+    logs[0].unlink()
+    done = workplace.run("build", "demo", "--force")
+    assert done.code == 7, done.err
+    assert "steps of kern-cuda came from the cache, and no log here holds what they" in done.err
+    lane.write_text(lane.read_text().replace("KERN-CUDA", "kern-typo"))
+    workplace.good("lock", "demo")
+    assert "error[log-stage]" in workplace.run("check", "demo").err
+
+
+def test_a_terminal_that_goes_away_while_gates_run(workplace: Workplace) -> None:
+    image = json.loads(workplace.good("build", "demo", "--json").out)["image"]
+    lane = workplace.root / "locks/demo.toml"
+    lane.write_text(
+        lane.read_text() + '[[gates]]\nkind = "command"\nrun = "sleep 500"\ntimeout-s = 500\n'
+    )
+    process = workplace.start("gate", image, "--lane", "demo")
+    name = f"name=imgbuild-{process.pid}-"
+    try:
+        end = time.monotonic() + 60
+        while not docker("ps", "-q", "--filter", name, "--filter", "status=running"):
+            assert time.monotonic() < end
+            assert process.poll() is None
+            time.sleep(0.2)
+        process.send_signal(signal.SIGHUP)
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert docker("ps", "-aq", "--filter", name) == ""
+
+
 @pytest.fixture(autouse=True)
 def _no_images_are_left(workplace: Workplace) -> object:
     yield

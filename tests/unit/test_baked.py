@@ -33,7 +33,10 @@ def test_paths_alone() -> None:
     assert read('["/a", {"files": ["/b"]}]') == [("a", ""), ("b", "")]
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", "{", "../../etc/passwd", "/x/../y"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[1]", "{", "../../etc/passwd", "/x/../y", "[" * 300_000, "[" * 900 + "]" * 900],
+)
 def test_manifests_that_are_refused(text: str) -> None:
     with pytest.raises(ManifestUnreadable):
         read(text)

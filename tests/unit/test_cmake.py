@@ -6,8 +6,9 @@ import pytest
 
 from builder.steps import cmake
 from builder.steps.cmake import Fetch, Unclassified
+from builder.steps.cmake_condition import holds
 from builder.steps.cmake_lines import Command, Unreadable, commands
-from builder.steps.cmake_scope import Scope, holds
+from builder.steps.cmake_scope import Scope
 
 REVISION = "a" * 40
 
@@ -80,6 +81,15 @@ def test_what_is_no_cmake_is_told_with_its_line(text: str, line: int) -> None:
         ("NOT (OFF_NOW OR ELSEWHERE)", None),
         ('EXISTS "${KNOWN}/x" AND OFF_NOW', False),
         ("VERSION VERSION_GREATER 3", None),
+        ('lang_of STREQUAL "CUDA"', None),
+        ("KNOWN STREQUAL yes", None),  # a bare word may be a variable
+        ("CUDAToolkit_VERSION_MAJOR EQUAL 13", None),
+        ("${ELSEWHERE} OR OFF_NOW", None),  # may be several words, or none
+        ("OFF_NOW AND ()", None),  # CMake refuses it
+        ("13.0 EQUAL 13", True),
+        ("2.10 VERSION_GREATER 2.9", True),
+        ('"yes"', True),
+        ('"${KNOWN}x"', False),
     ],
 )
 def test_conditions(condition: str, truth: bool | None) -> None:
@@ -191,7 +201,8 @@ else()
 endif()
 """
     assert (one(text).name, one(text).tag) == ("x", "v2")
-    assert said(text, WITH_X="OFF") == []  # what the file sets wins over what was given
+    assert said(text, WITH_X="OFF") == ["7 y: GIT_TAG ${Y_TAG} is not known"]
+    assert one(text, X_TAG="v3").tag == "v3"  # as -D: it is in the cache first
 
 
 def test_variables_of_earlier_files_are_known() -> None:
@@ -225,6 +236,53 @@ def test_variables_of_earlier_files_are_known() -> None:
             "foreach(n a b)\nFetchContent_Declare(${n} GIT_REPOSITORY u GIT_TAG v)\nendforeach()",
             "2 a content whose name is not known: ${n}",
         ),
+        ("CPMFindPackage(NAME q)", "1 cpmfindpackage(name …) fetches at build time"),
+        (
+            'execute_process(COMMAND sh -c "cd x && git clone u")',
+            "1 execute_process runs git clone",
+        ),
+        (
+            'execute_process(COMMAND bash -c "set -e; git -C x submodule update --init")',
+            "1 execute_process runs git submodule",
+        ),
+        ("execute_process(COMMAND ${GIT} clone u)", "1 execute_process runs ${GIT} clone"),
+        (
+            "add_custom_target(x COMMAND ${Python_EXECUTABLE} -m pip install y)",
+            "1 add_custom_target runs pip install",
+        ),
+        (
+            "set(GET curl)\nexecute_process(COMMAND ${GET} -O u)",
+            "2 execute_process runs curl u",
+        ),
+        (
+            "cmake_language(CALL ${WHICH} x)",
+            "1 cmake_language(CALL ${WHICH} x …): what it runs is not known",
+        ),
+        (
+            'cmake_language(EVAL CODE "${TEXT}")',
+            "1 cmake_language(EVAL CODE ${TEXT} …): what it runs is not known",
+        ),
+        (
+            "cmake_language(CALL FetchContent_Declare x URL u)",
+            "1 x is fetched by URL",
+        ),
+        (
+            "include(${WHERE}/x.cmake)",
+            "1 include(${WHERE}/x.cmake): which file that is is not known",
+        ),
+        (
+            "include(cmake/gone.cmake)",
+            "1 include(cmake/gone.cmake): which file that is is not known",
+        ),
+        (
+            "set(N a)\nfunction(get N)\nFetchContent_Declare(${N} GIT_REPOSITORY u GIT_TAG v1)"
+            "\nendfunction()",
+            "3 a content whose name is not known: ${N}",
+        ),
+        ("FetchContent_Declare(x SOURCE_DIR d ${MORE})", "1 x is fetched in no known way"),
+        ("if(X)\n", "1 not CMake: if( has no endif"),
+        ("if(X)\nendforeach()\n", "2 not CMake: endforeach( ends nothing"),
+        ("macro(m)\nm()\nendmacro()\nm()", "1 functions call each other without end"),
         ("ExternalProject_Add(z URL u)", "1 externalproject_add(z …) fetches at build time"),
         ("CPMAddPackage(NAME q)", "1 cpmaddpackage(name …) fetches at build time"),
         ("file(DOWNLOAD https://h.invalid/f f)", "1 file(DOWNLOAD https://h.invalid/f)"),
@@ -258,6 +316,94 @@ def test_two_that_differ() -> None:
     assert one(text, MAYBE="0").tag == "v2"
 
 
+FETCH = "FetchContent_Declare(x GIT_REPOSITORY https://h.invalid/x GIT_TAG ${T})\n"
+
+
+def test_a_folder_to_download_to_is_no_local_one() -> None:
+    text = """
+set(X_SRC_DIR $ENV{X_SRC_DIR})
+if(NOT X_SRC_DIR)
+  set(X_SRC_DIR ${CMAKE_BINARY_DIR}/x)
+endif()
+FetchContent_Declare(x GIT_REPOSITORY https://h.invalid/x GIT_TAG v1 SOURCE_DIR ${X_SRC_DIR})
+FetchContent_Declare(y URL https://h.invalid/y.tgz SOURCE_DIR $ENV{DEPS_CACHE}/y)
+"""
+    ((fetch,), (other,)) = read(text)
+    assert (fetch.tag, fetch.variable) == ("v1", None)  # it would still download
+    assert other.what == "y is fetched by URL"
+    assert read("FetchContent_Declare(x SOURCE_DIR ${X_SRC_DIR})") == ((), ())
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "include(cmake/new.cmake)",
+        "include(${CMAKE_CURRENT_LIST_DIR}/cmake/new.cmake)",
+        "set(HERE ${PROJECT_SOURCE_DIR}/cmake)\ninclude(${HERE}/new.cmake)",
+        "list(APPEND CMAKE_MODULE_PATH x)\ninclude(new)",
+        "add_subdirectory(lib)",
+        "find_package(New)",
+        "include(cmake/deep.cmake)",
+        "macro(all)\ninclude(cmake/new.cmake)\nendmacro()\nall()",
+    ],
+)
+def test_files_that_are_reached_are_read(how: str) -> None:
+    held = {
+        "CMakeLists.txt": f"set(T v1)\n{how}\n",
+        "cmake/new.cmake": FETCH,
+        "lib/CMakeLists.txt": "include(${CMAKE_CURRENT_SOURCE_DIR}/../cmake/new.cmake)\n",
+        "cmake/FindNew.cmake": FETCH,
+        "cmake/deep.cmake": "include(${CMAKE_CURRENT_LIST_DIR}/new.cmake)\n",
+    }
+    top = {"CMakeLists.txt": held["CMakeLists.txt"]}
+    ((fetch,), unclassified) = cmake.read(top, {}, cmake.Tree(held.keys(), held.get))
+    assert (fetch.tag, unclassified) == ("v1", ())
+    assert fetch.file in ("cmake/new.cmake", "cmake/FindNew.cmake")
+
+
+def test_a_folder_below_has_variables_of_its_own() -> None:
+    held = {
+        "CMakeLists.txt": f"set(T v1)\nadd_subdirectory(lib)\n{FETCH}",
+        "lib/CMakeLists.txt": "set(T v0)\n",
+    }
+    ((fetch,), unclassified) = cmake.read(held)
+    assert (fetch.tag, unclassified) == ("v1", ())
+    held["lib/CMakeLists.txt"] = "set(T v2 PARENT_SCOPE)\n"
+    assert cmake.read(held)[0][0].tag == "v2"
+
+
+def test_files_without_end() -> None:
+    loop = {"CMakeLists.txt": "include(a.cmake)\ninclude(a.cmake)\n",
+            "a.cmake": "include(CMakeLists.txt)\ninclude(a.cmake)\n"}  # fmt: skip
+    (_, unclassified) = cmake.read(loop)
+    assert "files include each other without end" in [one.what for one in unclassified]
+    bombs = [
+        "set(A x)\n" + "set(A ${A}${A})\n" * 64,
+        "if(" + "(" * 5000 + "A" + ")" * 5000 + ")\nendif()",
+        "if(A)\n" * 5000 + "endif()\n" * 5000,
+        "".join(f"if(M{i})\nset(A{i} x)\nelse()\nset(A{i} y)\nendif()\n" for i in range(40))
+        + "set(A " + "".join(f"${{A{i}}}" for i in range(40)) + ")\n",
+        "set(A " + "${" * 3000 + "}" * 3000 + ")",
+    ]  # fmt: skip
+    for bomb in bombs:
+        fetches, unclassified = read(bomb + "\nset(T v1)\n" + FETCH)
+        assert fetches or unclassified
+
+
+def test_an_older_cmake_may_take_the_cache_first() -> None:
+    text = f'set(T v1)\nset(T v2 CACHE STRING "")\n{FETCH}'
+    assert one(text).tag == "v1"
+    assert said(f"cmake_minimum_required(VERSION 3.18)\n{text}") == [
+        "4 x: GIT_TAG ${T} is v1 or v2"
+    ]
+
+
+def test_a_byte_order_mark_is_no_command() -> None:
+    assert one("\ufeffset(T v1)\n" + FETCH).tag == "v1"
+
+
 def test_what_fetches_nothing() -> None:
+    assert read("execute_process(COMMAND git -C x rev-parse HEAD)") == ((), ())
+    assert read("if(POLICY CMP1)\nreturn()\nendif()\ninclude(gone.cmake OPTIONAL)") == ((), ())
     assert read("execute_process(COMMAND git rev-parse HEAD)\nfile(READ x y)\n") == ((), ())
     assert read("if(DEFINED ENV{X})\nexecute_process(COMMAND git clone u)\nendif()") == ((), ())

@@ -32,6 +32,12 @@ def edited(text: bytes, *edits: tuple[str, str, int]) -> bytes | tuple[str, ...]
         (b"a\nb b", [("b", "a\nb", 1)], ("f holds 'b' 2 times, not 1",)),
         (b"b", [("b", "", 1)], b""),
         (b"a", [("b", "", 1)], ("f holds 'b' 0 times, not 1",)),  # a deletion leaves no trace
+        (b"-O3 -Werror", [("-O3 -Werror", "-O3", 1)], b"-O3"),
+        (b"-O3 -Wall", [("-O3 -Werror", "-O3", 1)], ("f holds '-O3 -Werror' 0 times, not 1",)),
+        (b"c b", [("b", "c", 1)], b"c c"),
+        (b"x=1 x=12", [("x=1", "x=12", 2)], ("f holds 'x=1' 2 times, 1 of them where the edit was "
+                                             "made already",)),
+        (b"aba", [("aa", "aba", 1)], b"already there"),
         (b"a b", [("a", "b2", 1), ("b2", "c", 1)], b"c b"),
         (b"a", [("a", "b", 1), ("x", "y", 1)], ("f holds 'x' 0 times, not 1",)),
         (b"x\r\ny", [("x\ny", "z", 1)], ("f holds 'x\\ny' 0 times, not 1: the file has CRLF "
@@ -50,6 +56,8 @@ def test_edits(
 def test_a_file_that_is_not_there() -> None:
     (wrong,) = edit([TextEdit("f", "a", "b")], {"f": None}).wrong
     assert (str(wrong), wrong.line) == ("f is not there", None)
+    (wrong,) = edit([TextEdit("f", "a", "b")], {"f": None}, ["f"]).wrong
+    assert str(wrong) == "f is a symlink: name the file that it leads to"
 
 
 @pytest.mark.parametrize(

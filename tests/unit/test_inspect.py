@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import IO, cast
 
 from builder.cli.commands import inspect
+from builder.engine_ports import Engine
 from builder.model.label_names import BUILD_ID, GATES, PROVEN
 from builder.model.lane import Lane
 from builder.model.proven import digest_of
 from builder.model.schema import Reader
 from builder.model.values import ImageFile, ImageInfo
 from builder.pipeline.inspect import made_of
-from builder.ports import Engine
 from builder.steps import identity
 from builder.steps.lanes import lock_of
 from tests.unit.locks import OBJECTS, lane_table, lock_table

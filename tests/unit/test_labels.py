@@ -15,7 +15,8 @@ from builder.model.proven import digest_of
 from builder.model.values import BuiltImage, ImageInfo, PassedGates, Verdict
 from builder.steps.labels import (
     BUILD_ID,
-    LayersChanged,
+    LabellingChanged,
+    OnBuildLeft,
     built,
     candidate_reference,
     drop_candidates,
@@ -45,7 +46,8 @@ class Engine:
     """The part of an engine that labelling needs: tags of images in memory."""
 
     tags: dict[str, ImageInfo] = field(default_factory=dict)
-    changes_layers: bool = False
+    changes: Mapping[str, object] = field(default_factory=dict)  # what labelling does besides
+    config_of: Mapping[str, object] = field(default_factory=dict)
 
     def image(self, reference: str) -> ImageInfo | None:
         by_id = {image.id: image for image in self.tags.values()}
@@ -61,9 +63,18 @@ class Engine:
         self, reference: str, labels: Mapping[str, str], *, platform: str, epoch: int, tag: str,
         log: Path,
     ) -> str:  # fmt: skip
-        layers = ("other",) if self.changes_layers else self.tags[reference].layers
-        self.tags[tag] = replace(self.tags[reference], id="labelled", layers=layers, labels=labels)
+        self.tags[tag] = replace(self.tags[reference], id="labelled", labels=labels)
         return "labelled"
+
+    def config(self, image: str) -> Mapping[str, object]:
+        found = self.image(image)
+        assert found
+        changes = self.changes if image == "labelled" else {}
+        told = {"Labels": dict(found.labels), "Layers": list(found.layers), "OnBuild": None}
+        return {**told, **self.config_of, **changes}
+
+    def history(self, image: str) -> tuple[str, ...]:
+        return ("RUN x",)
 
     def tag(self, image: str, reference: str) -> None:
         found = self.image(image)
@@ -120,10 +131,18 @@ def test_the_lanes_own_tag_moves_last_and_temporary_ones_go() -> None:
     assert engine.tags["x-demo:local"].labels == {BUILD_ID: BUILD, PROVEN: digest} == done.labels
 
 
-def test_other_layers_are_never_named() -> None:
-    engine = Engine(changes_layers=True)
+@pytest.mark.parametrize(
+    ("engine", "error", "says"),
+    [
+        (Engine(changes={"Layers": ["other"]}), LabellingChanged, "of the image: Layers"),
+        (Engine(changes={"Env": ["A=b"], "User": "0"}), LabellingChanged, "image: Env, User"),
+        (Engine(changes={"Labels": {"a": "b"}}), LabellingChanged, "of the image: Labels"),
+        (Engine(config_of={"OnBuild": ["USER root"]}), OnBuildLeft, "holds ONBUILD USER root"),
+    ],
+)  # fmt: skip
+def test_another_image_is_never_named(engine: Engine, error: type[Exception], says: str) -> None:
     engine.tags["x-demo:local"] = info("former")
-    with pytest.raises(LayersChanged):
+    with pytest.raises(error, match=says):
         label(
             passed(engine), {}, references(LANE, BUILD), platform="linux/arm64", epoch=1,
             engine=engine,  # type: ignore[arg-type]

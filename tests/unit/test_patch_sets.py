@@ -112,7 +112,12 @@ def test_patches_that_are_fine() -> None:
 def test_what_a_patch_touches() -> None:
     read = diffs.read(PATCH)
     assert read.files == {"csrc/x.cu"}
-    assert read.hunks == [diffs.Hunk("csrc/x.cu", 3, 3, 9)]
+    assert read.hunks == [
+        diffs.Hunk(
+            "csrc/x.cu", 3, 3, 9, "csrc/x.cu", 3, "context", ("1111111", "2222222"),
+            (" a", "-b", "+c", "+d", " e"),
+        )
+    ]  # fmt: skip
     quoted = (
         rb'diff --git "a/\303\274.md" "b/\303\274.md"' + b"\nold mode 100644\nnew mode 100755\n"
     )
@@ -120,6 +125,31 @@ def test_what_a_patch_touches() -> None:
     assert diffs.read(quoted).modes == ["ü.md: 100644 -> 100755"]
     moved = b"diff --git a/a b/b\nsimilarity index 100%\nrename from a\nrename to b\n"
     assert diffs.read(moved).files == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("line", "strip", "files"),
+    [
+        (b"a/x y.bin b/x y.bin", 1, {"x y.bin"}),
+        (b"i/x.bin w/x.bin", 1, {"x.bin"}),  # diff.mnemonicPrefix
+        (b"c/a b/x i/a b/x", 1, {"a b/x"}),
+        (b"x.bin x.bin", 0, {"x.bin"}),  # diff.noprefix
+        (b'"i/\\303\\274.bin" "w/\\303\\274.bin"', 1, {"ü.bin"}),
+        (b"i/old.bin w/new.bin", 1, {"old.bin", "new.bin"}),
+    ],
+)
+def test_names_of_files_without_lines(line: bytes, strip: int, files: set[str]) -> None:
+    read = diffs.read(b"diff --git " + line + b"\nGIT binary patch\n", strip=strip)
+    assert read.files == files
+
+
+def test_hunks_without_context() -> None:
+    bare = PATCH.replace(b"@@ -3,3 +3,4 @@", b"@@ -4 +4,2 @@").replace(b" a\n-b", b"-b")
+    bare = bare.replace(b"+d\n e\n", b"+d\n")
+    read = diffs.read(bare)
+    assert (read.wrong, read.wrong_line) == (
+        "a hunk without context (diff -U0), of which git cannot tell the place", 9,
+    )  # fmt: skip
 
 
 DIGEST = "2162ece006557dde1725823cb09d03f858ef46bcdbe31f92cdf20d200c99b250"

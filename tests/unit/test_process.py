@@ -38,6 +38,29 @@ def test_a_program_that_is_not_there() -> None:
         process.run(("no-such-program",), env=process.environment(), timeout_s=5)
 
 
+def listened(*argv: str, stdin: bytes = b"", timeout_s: float = 20) -> tuple[bytes, bytes, str]:
+    with process.started(argv, env=process.environment()) as running:
+        return process.listened(running, stdin, timeout_s=timeout_s, most=1 << 20)
+
+
+def test_both_streams_of_a_program_that_takes_much() -> None:
+    script = "wc -c >&2; echo out"
+    assert listened("sh", "-c", script, stdin=bytes(3_000_000)) == (b"out\n", b"3000000\n", "")
+    assert listened("sh", "-c", "exec <&-; echo out", stdin=bytes(3_000_000)) == (b"out\n", b"", "")
+
+
+def test_a_program_that_writes_without_end_is_left_alone() -> None:
+    out, err, why = listened("yes")
+    assert why == "more than 1.0 MB of output"
+    assert (1 << 20) < len(out) <= (1 << 20) + (1 << 16)
+    assert err == b""
+
+
+def test_what_was_written_before_the_time_was_over() -> None:
+    script = "echo out; echo err >&2; exec sleep 60"
+    assert listened("sh", "-c", script, timeout_s=1) == (b"out\n", b"err\n", "no end after 1 s")
+
+
 def test_a_full_disk_is_told_with_what_to_do() -> None:
     script = "echo 'cp: error writing x: No space left on device' >&2; exit 1"
     with pytest.raises(ToolFailed) as caught:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from builder.engine_ports import Engine
 from builder.errors import DistributionError, ToolFailed
 from builder.model.locate import line_of
 from builder.model.values import ImageInfo, ScriptResult, Verdict
-from builder.ports import Engine
 from builder.steps.gates import script
 from builder.steps.gates.files import EngineBase, read_files, read_layers
 from builder.steps.gates.gate import (
@@ -91,7 +91,8 @@ def _tell(gates: Sequence[Gate], image: str, engine: Engine) -> _Told:
 def _look(gates: Sequence[Gate], image: str, engine: Engine, facts: LaneFacts) -> list[_Needs]:
     probes = [gate.probes() for gate in gates]
     searches = [gate.searches() for gate in gates]
-    answers, no_answer = _ask([p for some in probes for p in some], image, engine)
+    asked = [(gate, probe) for gate, some in zip(gates, probes, strict=True) for probe in some]
+    answers, no_answer = _ask(asked, image, engine)
     files, unread = _read([s for some in searches for s in some], image, engine, facts)
     needs, p, s = [], 0, 0
     for gate, mine, wanted in zip(gates, probes, searches, strict=True):
@@ -168,24 +169,36 @@ def _verdicts(need: _Needs, facts: LaneFacts, told: _Told, engine: Engine) -> tu
 
 
 def _ask(
-    probes: Sequence[Probe], image: str, engine: Engine
+    asked: Sequence[tuple[Gate, Probe]], image: str, engine: Engine
 ) -> tuple[Sequence[Answer | None], CouldNotLook | None]:
     """The answers, and why those that are None have none."""
-    if not probes:
+    if not asked:
         return (), None
+    probes = [probe for _, probe in asked]
     token = f"imgbuild-{secrets.token_hex(12)}"
     text, timeout_s = script.write(probes, token=token)
     try:
-        result = engine.run_script(image, text, timeout_s=timeout_s)
+        result = engine.run_script(image, text, timeout_s=timeout_s, most=script.most(probes))
     except ToolFailed as failure:
         said = "\n".join(f"{found.what}\n{found.detail}" for found in failure.findings)
         result = ScriptResult(_START_FAILED, b"", said.encode())
     answers = script.read(result.stdout, probes, token=token)
-    return answers, _silence(result) if None in answers else None
+    if None not in answers:
+        return answers, None
+    return answers, _silence(result, asked[answers.index(None)][0])
 
 
-def _silence(result: ScriptResult) -> CouldNotLook:
-    """Why probes have no answer, from how the whole script ended."""
+def _silence(result: ScriptResult, first: Gate) -> CouldNotLook:
+    """Why probes have no answer, from how the whole script ended; `first` is the first of them."""
+    if result.ended:
+        why = f"the probes were ended at {first.kind} {first.about}: {result.ended}"
+        hint = (
+            "those before it have their answers; where the image has a timeout that works "
+            "(coreutils, busybox), each is ended alone"
+            if "no end" in result.ended
+            else "what prints that, sh itself? docker run --rm --entrypoint sh IMAGE -c true"
+        )
+        return CouldNotLook(why, hint=hint, detail=result.stdout[-2000:].decode("utf-8", "replace"))
     said = result.stderr.decode("utf-8", "replace").strip()
     if "executable file not found" in said or '"sh"' in said:
         return CouldNotLook(

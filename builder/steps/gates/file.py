@@ -22,6 +22,12 @@ Mode = Annotated[
     ),
 ]
 
+_MADE = frozenset((
+    ".dockerenv", "dev", "dev/console", "dev/pts", "dev/shm", "etc", "etc/hostname", "etc/hosts",
+    "etc/mtab", "etc/resolv.conf", "proc", "sys",
+))  # fmt: skip
+"""What the engine puts into each container where the image does not have it."""
+
 
 @dataclass(frozen=True, slots=True)
 class File(Gate):
@@ -45,6 +51,12 @@ class File(Gate):
     def faults(self) -> Iterator[Fault]:
         if self.absent and (self.sha256 or self.mode or self.texts):
             yield Fault("absent", "leaves nothing for sha256, mode or contains to hold")
+        if self.path.strip("/") in _MADE and not (self.sha256 or self.texts):
+            yield Fault(
+                "path",
+                "is there in each container, whether the image has it or not: the engine makes it",
+                "name sha256 or contains, if its content is meant; else leave the gate out",
+            )
 
     def searches(self) -> tuple[Search, ...]:
         return (Search(Glob(self.path, exact=True), Texts(self.texts)),)

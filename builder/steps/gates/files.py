@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import IO, Any
 
+from builder.engine_ports import Engine
 from builder.model.values import ImageFile, ImageInfo
-from builder.ports import Engine
 from builder.steps.gates.gate import CouldNotLook, Reading, Search, Seen, Start
 from builder.steps.gates.glob import Glob, is_below, outermost
 

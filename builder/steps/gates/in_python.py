@@ -173,6 +173,6 @@ def told(answer: Answer, python: str) -> dict[str, Any]:
         raise CouldNotLook(why, detail=answer.stderr)
     try:
         found: dict[str, Any] = json.loads(lines[-1].removeprefix(SAYS))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CouldNotLook(f"{python} printed what is no JSON: {error}") from error
     return found

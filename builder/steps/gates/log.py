@@ -2,6 +2,7 @@
 
 A configure step that leaves kernels out says so in a line, and goes on. The log holds what each
 step printed when it ran, also where the step came from the cache this time (see build_log).
+What was not printed can be told of a log only that is whole.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ from builder.steps.gates.build_log import BuildLog
 from builder.steps.gates.gate import CouldNotLook, Evidence, Fault, Gate
 
 _BETWEEN = re.compile(r"[\s;,]+")
+_CLIPPED = (
+    "let it print less, or give dockerd BUILDKIT_STEP_LOG_MAX_SIZE=-1 and "
+    "BUILDKIT_STEP_LOG_MAX_SPEED=-1 (systemctl edit docker: Environment=…) and restart it; then "
+    "imgbuild build LANE --no-cache"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +61,10 @@ class Log(Gate):
                         yield Fault(key, "must have one group, around the list")
 
     def judge(self, evidence: Evidence) -> tuple[Verdict, ...]:
-        log = _read(evidence)
-        lines = [line for step, line in log.printed if self.stage in ("", step.stage)]
+        log = _read(evidence).of_stage(self.stage)
+        if not (log.printed or log.unseen):
+            raise CouldNotLook(f"no RUN of {self.about} is in the log")
+        lines = [line for printed in log.printed.values() for line in printed]
         wrong = [*self._unwanted(lines, log), *self._missing(lines, log)]
         wrong += self._architectures(lines, log, evidence.facts.cuda_arch_list)
         return tuple(wrong) or (self.passed(_as_they_must_be(len(lines))),)
@@ -70,38 +78,43 @@ class Log(Gate):
                     f"a line that must not be there: {found[0]}", hint, detail="\n".join(found[:20])
                 )
             else:
-                self._check_seen(log)
+                _check_whole(log)
 
     def _missing(self, lines: list[str], log: BuildLog) -> Iterator[Verdict]:
         for text in self.must:
             if not any(re.search(text, line) for line in lines):
-                self._check_seen(log)
+                _check_whole(log)
                 yield self.failed(f"no line matches {text!r}", "was that part built at all?")
 
     def _architectures(self, lines: list[str], log: BuildLog, asked: str) -> Iterator[Verdict]:
         if not self.architectures:
             return
         found = [m for line in lines if (m := re.search(self.architectures, line))]
+        lacking = [(m, names) for m in found if (names := _listed(asked) - _listed(m[1] or ""))]
+        if not lacking:
+            _check_whole(log)
         if not found:
-            self._check_seen(log)
             yield self.failed(f"no line matches {self.architectures!r}")
-        for match in found:
-            missing = _listed(asked) - _listed(match[1] or "")
-            if missing:
-                yield self.failed(
-                    f"asked for {asked}, effective is {match[1]}: without {', '.join(missing)}",
-                    "a list of supported architectures (of CMake, torch or this CUDA) lacks it, "
-                    "and the build falls back without an error",
-                )
-
-    def _check_seen(self, log: BuildLog) -> None:
-        unseen = [s for s in log.unseen if self.stage in ("", s.stage)]
-        if unseen:
-            names = ", ".join(dict.fromkeys(step.stage for step in unseen))
-            raise CouldNotLook(
-                f"steps of {names} came from the cache, and no log of them is here",
-                hint="run them again: imgbuild build LANE --no-cache",
+        for match, missing in lacking:
+            yield self.failed(
+                f"asked for {asked}, effective is {match[1]}: without {', '.join(missing)}",
+                "a list of supported architectures (of CMake, torch or this CUDA) lacks it, "
+                "and the build falls back without an error",
             )
+
+
+def _check_whole(log: BuildLog) -> None:
+    """Raises: CouldNotLook, where more was printed than is here."""
+    if log.unseen:
+        names = ", ".join(dict.fromkeys(step.stage for step in log.unseen))
+        raise CouldNotLook(
+            f"steps of {names} came from the cache, and no log here holds what they printed",
+            hint="run them again: imgbuild build LANE --no-cache",
+        )
+    if log.clipped:
+        raise CouldNotLook(
+            f"the engine cut off what {', '.join(map(str, log.clipped))} printed", hint=_CLIPPED
+        )
 
 
 def _as_they_must_be(count: int) -> str:

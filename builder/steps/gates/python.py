@@ -110,7 +110,10 @@ class Python(Gate):
                 f"{self.python} ended with code {answer.code}: {last_line(answer.stderr)}",
                 detail=answer.stderr,
             )
-        said = json.loads(lines[-1].removeprefix(_SAYS))
+        try:
+            said = json.loads(lines[-1].removeprefix(_SAYS))
+        except (ValueError, RecursionError) as error:
+            raise CouldNotLook(f"{self.python} printed what is no JSON: {error}") from error
         version = said.get("version")
         if version is None:
             near = f" (it has {', '.join(said['near'])})" if said.get("near") else ""

@@ -3,8 +3,8 @@
 What a probe prints goes to files first, and comes out behind a line with a random token and
 the numbers of bytes: whatever it prints, it cannot be taken for the frame. The script needs
 sh, mkdir, head, wc and cat (coreutils or busybox), /proc/uptime and a writable /tmp. Each
-probe is ended in its time by `timeout`; where the image has none, only the time of the whole
-script is limited.
+probe is ended in its time by `timeout`; where the image has none that runs its command, only
+the time of the whole script is limited.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from builder.steps.gates.gate import Answer, Probe
 
 _MARGIN_S = 30  # for starting the container
 _LIMIT = 1 << 20  # bytes of each stream that are kept
+_MOST = 64 << 20  # bytes of all probes together
 
 _FRAME = r"""
 umask 022
@@ -24,9 +25,13 @@ mkdir "$base" || exit 97
 for tool in head wc cat; do
     command -v "$tool" >/dev/null 2>&1 || { echo "the image has no $tool" >&2; exit 97; }
 done
-if timeout -k 2 9 true 2>/dev/null; then limited() { timeout -k 2 "$@"; }
-elif timeout 9 true 2>/dev/null; then limited() { timeout "$@"; }
-elif timeout -t 9 true 2>/dev/null; then limited() { timeout -t "$@"; }
+runs() { # whether a timeout runs what it is told, and says how that ended
+    said=$("$@" 9 sh -c 'echo "@TOKEN@"; exit 7' 2>/dev/null)
+    [ "$? $said" = "7 @TOKEN@" ]
+}
+if runs timeout -k 2; then limited() { timeout -k 2 "$@"; }
+elif runs timeout; then limited() { timeout "$@"; }
+elif runs timeout -t; then limited() { timeout -t "$@"; }
 else limited() { shift; "$@"; }
 fi
 ulimit -f 524288 2>/dev/null
@@ -45,6 +50,11 @@ probe() {
 }
 echo "@TOKEN@ begin"
 """
+
+
+def most(probes: Sequence[Probe]) -> int:
+    """How many bytes the script may print, with room for what a shell says before it."""
+    return min((len(probes) * 2 + 1) * (_LIMIT + 256), _MOST)
 
 
 def write(probes: Sequence[Probe], *, token: str) -> tuple[str, int]:

@@ -7,10 +7,11 @@ import tarfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from builder.engine_ports import Engine
 from builder.errors import ImgbuildError
 from builder.model.lane import Lane
 from builder.model.lock import Lock
-from builder.ports import Engine, Files, Project
+from builder.ports import Files, Project
 from builder.steps.bases import base_reference
 from builder.steps.gates.files import read_files
 from builder.steps.gates.gate import CouldNotLook, Search

@@ -20,7 +20,9 @@ from builder.steps.preflight.contradictions import contradictions
 from builder.steps.preflight.credentials import secrets
 from builder.steps.preflight.deb_depends import Control, unmet
 from builder.steps.preflight.installs import installed
+from builder.steps.preflight.log_stages import log_stages
 from builder.steps.preflight.network import network
+from builder.steps.preflight.onbuild import onbuild
 from builder.steps.preflight.packaging import Plain, packs_only
 from builder.steps.preflight.references import needed, references
 from builder.steps.preflight.remote import remotes
@@ -64,6 +66,7 @@ def dockerfile(
     report.check(LaneError, *references(read, stages, references_of, NAMED, used, file))
     report.check(LaneError, *shadowed(read, NAMED, file))
     report.check(LaneError, *secrets(read, file))
+    report.check(LaneError, *onbuild(read.stages[-1], file))
     aware = _aware(read)
     by_index = {stage.stage.index: stage for stage in stages}
     for stage in stages:
@@ -84,6 +87,8 @@ def dockerfile(
     in_it = [stage for stage in stages if stage.stage.index in used]
     report.check(GateError, *not_installed(gates, has, in_it, last, lane, file))
     report.check(LaneError, *contradictions(gates, lane, lock, last))
+    for gate, place in gates:
+        report.check(GateError, *log_stages(gate, place, read, used, file))
 
 
 def device_code(

@@ -65,7 +65,7 @@ class FakeImage:
     def history(self, image: str) -> tuple[str, ...]:
         return self.made_by
 
-    def run_script(self, image: str, script: str, *, timeout_s: float) -> ScriptResult:
+    def run_script(self, image: str, script: str, *, timeout_s: float, most: int) -> ScriptResult:
         self.scripts.append(script)
         if isinstance(self.script_ends, Exception):
             raise self.script_ends

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -101,6 +102,21 @@ def test_without_timeout_there_is_only_the_whole_limit(tmp_path: object) -> None
         subprocess.run(["ln", "-s", shutil.which(tool) or "", f"{tmp_path}/{tool}"], check=True)
     (answer,) = run(("dash",), Probe("a", "echo x", 1), path=str(tmp_path))
     assert known(answer).stdout == "x\n"
+
+
+@pytest.mark.parametrize(
+    "lies",
+    ["exit 0", "exit 7", "echo ran; exit 0", 'shift 3; "$@"; exit 0', "echo ran; exit 7",
+     'shift 3; "$@" >/dev/null'],
+)  # fmt: skip
+def test_a_timeout_that_does_not_run_what_it_is_told(tmp_path: Path, lies: str) -> None:
+    for tool in ("mkdir", "head", "wc", "cat", "sh"):
+        (tmp_path / tool).symlink_to(shutil.which(tool) or "")
+    (tmp_path / "timeout").write_text(f"#!/bin/sh\n{lies}\n")
+    (tmp_path / "timeout").chmod(0o755)
+    good, bad = run(("dash",), Probe("a", "echo x"), Probe("b", "exit 3"), path=str(tmp_path))
+    assert (known(good).code, known(good).stdout) == (0, "x\n")
+    assert known(bad).code == 3
 
 
 WELL = f"{TOKEN} begin\n{TOKEN} 0 0 1.00 1.50 2 1\nabc{TOKEN} 1 7 2.0 2.0 0 0\n{TOKEN} end\n"

@@ -21,6 +21,11 @@ from tests.unit.gates.fake_image import Content, FakeImage, To
 INFO = ImageInfo("sha256:1", (), {}, (), {"PATH": "/bin"}, "arm64", 1, "")
 TOKEN = "hf_" + "a1B2" * 8
 
+NATIVE, LAST, OTHER = "a" * 64, "b" * 64, "c" * 64
+HEAD = f"""\
+    0.000 [imgbuild] kern 2/3 {NATIVE}
+    0.000 [imgbuild] stage-7 2/2 {LAST}
+"""
 RAN = """\
     0.010 [internal] load build definition
     1.000 [kern 2/3] RUN cmake .
@@ -35,6 +40,7 @@ CACHED = """\
     0.100 [kern 2/3] cached: RUN cmake .
     0.200 [stage-7 2/2] RUN pip install x
     0.300 [stage-7 2/2]   Successfully installed x
+    0.400 [stage-7 2/2] done in 0.2 s
 """
 
 
@@ -74,13 +80,95 @@ def test_log_architectures_that_fell_back(tmp_path: Path) -> None:
 
 def test_log_of_steps_that_came_from_the_cache(tmp_path: Path) -> None:
     gate = Log(must=("target architectures: 12.1a",), must_not=("Not building",))
-    assert seen(FakeImage(), gate, logged(tmp_path, CACHED, "", RAN))[0].passed
-    (blind,) = seen(FakeImage(), gate, logged(tmp_path, CACHED))
-    assert blind.seen == (
-        "could not look: steps of kern came from the cache, and no log of them is here"
+    cached = HEAD + CACHED
+    assert seen(FakeImage(), gate, logged(tmp_path, cached, "", HEAD + RAN))[0].passed
+    others = (
+        HEAD.replace(NATIVE, OTHER) + RAN,  # made from something else
+        RAN,  # who knows from what
+        HEAD + RAN.replace("    1.700 [kern 2/3] done in 0.7 s\n", ""),  # did not end
+        HEAD + RAN.replace("[kern 2/3] done in", "[kern 2/3] failed after"),
     )
+    for logs in ((cached,), (cached, *others)):
+        (blind,) = seen(FakeImage(), gate, logged(tmp_path, *logs))
+        assert blind.seen == (
+            "could not look: steps of kern came from the cache, and no log here holds what they "
+            "printed"
+        )
+    # A step of which BuildKit said nothing at all came from the cache, too.
+    silent = "".join(line for line in cached.splitlines(keepends=True) if "cached:" not in line)
+    assert seen(FakeImage(), gate, logged(tmp_path, silent))[0] == blind
+    assert seen(FakeImage(), gate, logged(tmp_path, silent, HEAD + RAN))[0].passed
     (no_log,) = seen(FakeImage(), gate)
     assert "not on this machine" in no_log.seen
+
+
+def test_log_of_the_newest_build_of_the_same(tmp_path: Path) -> None:
+    other = RAN.replace("12.0;12.1a", "12.0").replace("Not", "Now")
+    logs = (HEAD + CACHED, HEAD.replace(NATIVE, OTHER) + other, HEAD + RAN)
+    gate = Log(architectures="supported target architectures: (.*)", stage="KERN")
+    assert seen(FakeImage(), gate, logged(tmp_path, *logs))[0].passed
+    (verdict,) = seen(FakeImage(), gate, logged(tmp_path, logs[0], HEAD + other, HEAD + RAN))
+    assert verdict.seen.startswith("asked for 12.1a, effective is 12.0")
+
+
+def test_log_of_a_build_that_was_tried_again(tmp_path: Path) -> None:
+    """What counts of a step is what it printed when it ended well."""
+    log = HEAD + RAN.replace("done in 0.2", "failed after 0.2")
+    log += "    9.000 a server answered 5xx: trying again in 5 s, with what is done in the cache\n"
+    log += RAN.replace("Not", "Now").replace("[kern 2/3] RUN", "[kern 2/3] cached: RUN")
+    assert seen(FakeImage(), Log(must_not=("Not building",)), logged(tmp_path, log))[0].passed
+    gate = Log(must=("Now building", "target architectures: 12.1a"))
+    assert seen(FakeImage(), gate, logged(tmp_path, log))[0].passed
+
+
+def test_log_of_equal_instructions_in_one_stage(tmp_path: Path) -> None:
+    lines = (
+        "[one 1/2] RUN make", "[one 1/2]   Not building NVFP4", "[one 1/2] done in 0.1 s",
+        "[one 2/2] RUN make", "[one 2/2]   all well", "[one 2/2] done in 0.1 s",
+    )  # fmt: skip
+    log = "".join(f"    1.000 {line}\n" for line in lines)
+    (verdict,) = seen(FakeImage(), Log(must_not=("Not building",)), logged(tmp_path, log))
+    assert verdict.seen == "a line that must not be there: Not building NVFP4"
+
+
+def test_log_that_the_engine_cut_off(tmp_path: Path) -> None:
+    cut = "    1.650 [kern 2/3]   [output clipped, log limit 200KiB/s reached]\n    1.700"
+    facts = logged(tmp_path, HEAD + RAN.replace("    1.700", cut))
+    blind = "could not look: the engine cut off what kern 2/3 printed"
+    for gate, says in (
+        (Log(must_not=("NVFP5",)), blind),
+        (Log(must=("NVFP5",)), blind),
+        (Log(must=("NVFP5",), stage="kern"), blind),
+        (Log(architectures="supported target architectures: (.*)"), blind),
+        (Log(must=("CUDA target architectures: 12.1a",)), "4 lines are as they must be"),
+        (
+            Log(must_not=("Not building",)),
+            "a line that must not be there: Not building NVFP4 kernels",
+        ),
+        (Log(must_not=("CUDA",), stage="stage-7"), "1 line is as it must be"),
+    ):
+        (verdict,) = seen(FakeImage(), gate, facts)
+        assert verdict.seen == says
+    assert "BUILDKIT_STEP_LOG_MAX_SIZE=-1" in seen(FakeImage(), Log(must=("no",)), facts)[0].hint
+
+
+def test_log_of_stages(tmp_path: Path) -> None:
+    """BuildKit names stages in small letters, and one that is alone not at all."""
+    facts = logged(tmp_path, HEAD + RAN)
+    assert seen(FakeImage(), Log(must=("supported",), stage="Kern"), facts)[0].passed
+    (verdict,) = seen(FakeImage(), Log(must_not=("x y",), stage="kern-typo"), facts)
+    assert (verdict.passed, verdict.seen) == (
+        False, "could not look: no RUN of stage kern-typo is in the log",
+    )  # fmt: skip
+    alone = f"    0.000 [imgbuild] kern 2/3 {NATIVE}\n" + RAN.partition("    2.000")[0].replace(
+        "[kern 2/3]", "[2/3]"
+    )
+    assert seen(FakeImage(), Log(must=("supported",), stage="kern"), logged(tmp_path, alone))[
+        0
+    ].passed
+    assert not seen(FakeImage(), Log(must_not=("x",)), logged(tmp_path, "    0.1 [a] FROM x\n"))[
+        0
+    ].passed
 
 
 SECRETS = {

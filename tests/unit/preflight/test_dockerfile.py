@@ -11,6 +11,7 @@ from builder.errors import Finding, Place
 from builder.model.lane import Base, Build, Lane, Source
 from builder.steps import preflight
 from builder.steps.gates import Gate
+from builder.steps.gates.log import Log
 from builder.steps.gates.package import Package
 from builder.steps.gates.pkg_config import PkgConfig
 
@@ -185,11 +186,42 @@ DIGEST = "sha256:" + "0" * 64
         (HEAD + f"ARG NOTE={TOKEN}\n", ["error secret-in-dockerfile 3"]),
         (HEAD + "ARG GITHUB_TOKEN\n", ["warning secret-argument 3"]),
         (HEAD + "ARG SCCACHE_S3_NO_CREDENTIALS\nARG CACHE_KEY\nENV TOKENIZERS_PARALLELISM=0\n", []),
+        (HEAD + "onbuild USER root\n", ["error onbuild 3"]),
+        (HEAD + "ONBUILD USER root\nFROM base\n", []),  # run there, and gone
         ("RUN x\n", ["error dockerfile 1"]),
     ],
 )  # fmt: skip
 def test_references_and_secrets(text: str, expected: list[str]) -> None:
     assert found(text) == expected
+
+
+STAGES = "FROM base AS Native\nRUN make\nFROM base AS files\nFROM base AS other\nRUN x\nFROM base\n"
+STAGES += "COPY --from=native /a /a\nCOPY --from=files /a /b\nRUN y\n"
+
+
+@pytest.mark.parametrize(
+    ("stage", "says"),
+    [
+        ("", ""),
+        ("Native", ""),
+        ("native", ""),
+        ("stage-4", ""),
+        ("native-typo", "does not have; did you mean 'native'?"),
+        ("nothing", "does not have; stages that run something: Native, stage-4"),
+        ("other", "is not built: the last stage takes nothing from it; stages that"),
+        ("files", "has no RUN; stages that run something"),
+    ],
+)
+def test_stages_of_gates_on_the_log(stage: str, says: str) -> None:
+    report = preflight.Preflight()
+    place = Place(Path("lane.toml"), 7)
+    preflight.dockerfile(
+        report, LANE, [(Log(must_not=("x",), stage=stage), place)], (HEAD + STAGES).encode(), FILE,
+        args={"BASE_RUNTIME": BASE}, cuda=(), bases={},
+    )  # fmt: skip
+    found = [f for f in report.findings if f.code == "log-stage"]
+    assert [(f.level, f.place) for f in found] == ([("error", place)] if says else [])
+    assert all(says in f"{f.what}; {f.hint}" for f in found)
 
 
 URING = Package("liburing-dev")
