@@ -19,12 +19,12 @@ from builder.model.lane import Lane
 from builder.model.lock import Lock, LockedPackage
 from builder.steps import deps_env
 from builder.steps.dockerfile import Dockerfile, Instruction
+from builder.steps.preflight.remote import is_remote
 from builder.steps.preflight.shell import Command, commands, known
 from builder.steps.preflight.values import At, Valued
 
 NAMED = ("wheels", "debs")
 _WILD = re.compile(r"[*?\[]")
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://|git@")
 _ARCHIVE = re.compile(r"sources/(.+?)(?:-native|-rest)?\.tar")
 _INSTALLERS = ("dpkg", "apt-get", "apt", "pip", "pip3", "python3", "python", "uv")
 
@@ -130,7 +130,9 @@ def _taken(at: At, stage: Valued, read: Dockerfile) -> Iterator[tuple[str | None
         return
     for path in paths:
         text = known(path, at.values)
-        if text is not None and not _WILD.search(text) and not _URL.match(text):
+        if text is None or (instruction.name == "ADD" and is_remote(text)):
+            continue
+        if not _WILD.search(text):
             yield of, text
 
 

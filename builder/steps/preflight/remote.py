@@ -42,6 +42,11 @@ def remotes(stage: Valued, file: Path, *, needed: bool) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+def is_remote(path: str) -> bool:
+    """Whether ADD takes this from the network, and not from a context."""
+    return bool(_URL.match(path) or _SCP.match(path))
+
+
 def _unpinned(at: At) -> Iterator[str]:
     checksum = expand(at.instruction.flag("checksum") or "", at.values)
     for source in at.instruction.sources:

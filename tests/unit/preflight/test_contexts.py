@@ -106,6 +106,8 @@ def test_the_cure_is_the_lanes_own() -> None:
         ("COPY scripts /", 0, ""),
         ("COPY ./scripts/ . /x/", 0, ""),
         ("COPY /scripts/serve.sh /", 0, ""),
+        ("ADD https://x.invalid/a HTTP://x.invalid/b me@x.invalid:c git@x.invalid:d.git /", 0, ""),
+        ("COPY https://x.invalid/a /", 1, "add it to the image folder"),
         ("COPY entrypoint.py /", 1, "add it to the image folder"),
         ("ARG F=scripts\nCOPY $F/serve.sh $F/none.sh /", 1, "did you mean scripts/serve.sh?"),
         ("COPY $UNKNOWN/x /", 0, ""),
