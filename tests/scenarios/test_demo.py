@@ -350,7 +350,9 @@ def test_a_gate_on_the_log_of_steps_that_come_from_the_cache(workplace: Workplac
     assert "steps of kern-cuda came from the cache, and no log here holds what they" in done.err
     lane.write_text(lane.read_text().replace("KERN-CUDA", "kern-typo"))
     workplace.good("lock", "demo")
-    assert "error[log-stage]" in workplace.run("check", "demo").err
+    checked = workplace.run("check", "demo")
+    assert checked.code == 7
+    assert "error[log-stage]" in checked.out
 
 
 def test_a_terminal_that_goes_away_while_gates_run(workplace: Workplace) -> None:
