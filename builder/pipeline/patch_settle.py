@@ -67,7 +67,7 @@ def take_back(
     Raises: UsageError, when something is left to settle, or the patch was changed meanwhile.
     """
     with Timeline(progress).stage("settle") as line:
-        about = settle_folder.read_note(folder)
+        about = settle_folder.read_note(folder, hint=settling(source))
         if (about.lane, about.source) != (lane, source):
             raise UsageError(
                 f"{folder} is for {about.source} of {about.lane}",

@@ -74,14 +74,13 @@ def reject(folder: Path, patch: bytes, *, strip: int, name: str) -> tuple[str, .
     return left
 
 
-def read_note(folder: Path) -> Settling:
-    """Raises: UsageError."""
+def read_note(folder: Path, *, hint: str) -> Settling:
+    """Raises: UsageError, with the hint."""
     try:
         return Settling(**json.loads((folder / _NOTE).read_text()))
     except (OSError, ValueError, TypeError) as error:
         raise UsageError(
-            f"{folder} was not made by imgbuild patch refresh --into",
-            hint="imgbuild patch refresh LANE NAME --into FOLDER makes one",
+            f"{folder} was not made by imgbuild patch refresh --into", hint=hint
         ) from error
 
 
