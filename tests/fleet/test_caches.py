@@ -320,7 +320,8 @@ def test_a_node_that_lies(caches: Caches, host: Host, change: str, code: str | N
     liar, honest = host.nodes[:2]
     caches.warm(liar)
     caches.warm(honest, 100 * KB)
-    caches.stand_in(liar, "sh", f"/bin/sh \"$@\" | sed -u '{change}'")
+    once = '[ -z "$LIED" ] || exec /bin/sh "$@"; export LIED=1'  # not what its own sh starts
+    caches.stand_in(liar, "sh", f"{once}\n/bin/sh \"$@\" | sed -u '{change}'")
     store = host.folder / "cache/jit"
     pulled = host.run("nodes", "cache", "pull", "demo", "--from", "node1", "--json")
     kept = {path.relative_to(store).parts[2] for path in store.glob("*/*/[!.]*")}
