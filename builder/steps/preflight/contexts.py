@@ -26,7 +26,7 @@ from builder.steps.preflight.values import At, Valued
 NAMED = ("wheels", "debs")
 _WILD = re.compile(r"[*?\[]")
 _ARCHIVE = re.compile(r"sources/(.+?)(?:-native|-rest)?\.tar")
-_INSTALLERS = ("dpkg", "apt-get", "apt", "pip", "pip3", "python3", "python", "uv")
+_INSTALLS = re.compile(r"(?:\S*/)?(?:(?:dpkg|apt-get|apt|pip3?) |uv pip |python[0-9.]* -m pip )")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def _without_match(
     command: Command, stage: Valued, at: At, contexts: Contexts
 ) -> Iterator[tuple[str, str]]:
     """Files of named contexts that an installer is given, and that nothing matches."""
-    if command.conditional or command.program not in _INSTALLERS:
+    if command.conditional or not _INSTALLS.match(" ".join(command.words)):
         return
     folders = lie_at(stage, at)
     for word in command.words[1:]:

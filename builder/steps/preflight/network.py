@@ -89,7 +89,8 @@ def _fetched(command: Command, values: dict[str, str]) -> tuple[str, str, str] |
     """The tool, what it fetches and the way to have it locked."""
     words, program = command.words, command.program
     if program in ("apt-get", "apt", "aptitude") and "install" in words:
-        names = [w for w in _plain(words[words.index("install") + 1 :]) if not _LOCAL.match(w)]
+        asked = _plain(words[words.index("install") + 1 :])
+        names = [word for word in asked if _by_name(word, values)]
         return (program, _some(names), _APT) if names and "--no-download" not in words else None
     if program in ("curl", "wget") and (url := next(filter(_URL.match, words), "")):
         return program, url[:100], _FILE
@@ -124,9 +125,14 @@ def _by_pip(words: tuple[str, ...], values: dict[str, str]) -> tuple[str, str, s
             skip = word
         elif word.startswith("git+") or "@ git+" in word:
             return "pip", word[:100], _GIT
-        elif not word.startswith("-") and not _LOCAL.match(known(word, values) or word):
+        elif not word.startswith("-") and _by_name(word, values):
             names.append(word)
     return ("pip", _some(names), _PIP) if names else None
+
+
+def _by_name(word: str, values: dict[str, str]) -> bool:
+    """Whether a word names what an index has; an unknown variable may be a file."""
+    return not re.match(r"\$|" + _LOCAL.pattern, known(word, values) or word)
 
 
 def _plain(words: tuple[str, ...]) -> list[str]:

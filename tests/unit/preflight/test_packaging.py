@@ -83,6 +83,7 @@ def jovian(trees: dict[str, Tree], text: str, args: dict[str, str]) -> list[Find
         report, lane, [], text.encode(), ROOT / "docker-images/glm53-jovian/Dockerfile",
         args={"TORCH_CUDA_ARCH_LIST": "12.1a", "BASE_RUNTIME": f"x@sha256:{'0' * 64}", **args},
         cuda=cuda, plain=plain, bases={}, platform="linux/arm64",
+        contexts=preflight.Contexts(None, {"wheels": {}, "debs": {}}),
     )  # fmt: skip
     return report.findings
 
