@@ -206,7 +206,7 @@ def test_a_wrong_tree_is_found_before_any_container(workplace: Workplace) -> Non
     assert f"error[tree-mismatch]: kern: the commit holds tree {tree[1][:12]}" in done.err
     assert f"the lock says {wrong[:12]}" in done.err
     assert f"  --> locks/demo.lock:{line}\n" in done.err
-    assert "imgbuild lock demo --update kern" in done.err
+    assert "git checkout -- locks/demo.lock" in done.err
     assert "build " not in done.err.partition("error[")[0].partition("\n")[2]
     proof = workplace.run("verify-lock", "demo")
     assert proof.code == 4
