@@ -166,7 +166,9 @@ def test_words_that_are_almost_right(project: Project) -> None:
     assert "imgbuild lock plain finds its commit" in said
     project.lane('track = { branch = "main" }', "[sources.beta-]", 'url = "./x.git"')
     code, said = project.run("lock", "plain")
-    assert (code, "with a letter or a digit at both ends, not 'beta-'" in said) == (3, True), said
+    assert (code, "the first and the last a letter or a digit, not 'beta-'" in said) == (3, True), (
+        said
+    )
     (project.root / "x.lock").write_text("{}")
     code, said = project.run("import", "x.lock", "--lane", "mine-")
-    assert (code, "with a letter or a digit at both ends" in said) == (2, True), said
+    assert (code, "the first and the last a letter or a digit" in said) == (2, True), said
