@@ -6,9 +6,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from builder.model.label_names import BUILD_ID, CREATED, PROVEN
-from builder.model.values import ImageInfo
+
+if TYPE_CHECKING:  # its name only: a push needs no other model
+    from builder.model.values import ImageInfo
 
 
 def digest(

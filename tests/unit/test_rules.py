@@ -79,6 +79,14 @@ def test_help_imports_nothing_heavy(argv: list[str]) -> None:
     assert loaded & HEAVY <= allowed
 
 
+def test_a_push_starts_without_lanes_and_locks() -> None:
+    code = "import sys, builder.cli.commands.push; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {f"builder.model.{name}" for name in ("lane", "lock", "values")} & {
+        *done.stdout.split()
+    }
+
+
 def families() -> dict[str, int]:
     return {
         kind.__name__: kind.exit_code
