@@ -13,6 +13,8 @@ from dataclasses import dataclass
 _HEREDOC = re.compile(r"[0-9]*<<(-?)([^<]+)")
 _FLAG = re.compile(r"--([A-Za-z][A-Za-z0-9_-]*)(?:=(.*))?", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-+?])|\}))")
+_URL = re.compile(r"(?:https?|ssh|git)://", re.IGNORECASE)
+_SCP = re.compile(r"[A-Za-z0-9_-]+@[A-Za-z0-9.-]+:")
 WHITE = " \t\r\n\v\f"
 
 
@@ -135,3 +137,11 @@ def _operand(text: str, at: int) -> tuple[str, int]:
         if depth == 0:
             return text[at:i], i + 1
     return text[at:], len(text)
+
+
+def is_remote(source: str) -> bool:
+    """Whether ADD takes this from the network, and not from a context.
+
+    As BuildKit does: util/gitutil/git_ref.go, and isHTTPSource of dockerfile2llb.
+    """
+    return bool(_URL.match(source) or _SCP.match(source))

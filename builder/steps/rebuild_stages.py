@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from builder.model.values import UNNAMED
 from builder.steps.dockerfile import Dockerfile, Instruction, Stage
-from builder.steps.dockerfile_words import expand
+from builder.steps.dockerfile_words import expand, is_remote
 
 _WILD = re.compile(r"[*?\[\\$]")
-REMOTE = ("http://", "https://", "git://", "git@", "ssh://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ def taken(
     named = instruction.flag("from")
     if instruction.name in ("ADD", "COPY") and (named is None or _is_context(named, stage, after)):
         for path in instruction.sources:
-            if not path.startswith(REMOTE):
+            if not is_remote(path):
                 yield f"{instruction.name} {path}", named or "", path
     for mount in instruction.mounts:
         named = mount.get("from", "")

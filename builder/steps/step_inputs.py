@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from builder.steps.dockerfile import Instruction, Stage
+from builder.steps.dockerfile_words import is_remote
 from builder.steps.rebuild_stages import (
-    REMOTE,
     BuildInputs,
     expanded,
     held,
@@ -87,7 +87,7 @@ def _of(
         if reference is not None:
             yield from _from(reference, stage, given, whole)
     sources = instruction.sources if instruction.name == "ADD" else ()
-    if any(source.startswith(REMOTE) for source in sources) and not instruction.flag("checksum"):
+    if any(map(is_remote, sources)) and not instruction.flag("checksum"):
         yield secrets.token_hex(16)  # the same address may give other content
 
 

@@ -84,6 +84,9 @@ def test_a_stage_that_a_variable_names_may_be_any() -> None:
 def test_what_is_fetched_without_a_digest_is_never_the_same() -> None:
     text = FILE.replace("RUN make", "ADD https://example.org/x /x\nRUN make")
     assert found(text)["native 3/3"] != found(text)["native 3/3"]
+    for source in ("HTTPS://example.org/x", "me@example.org:x.git"):  # as check knows them
+        other = text.replace("https://example.org/x", source)
+        assert found(other)["native 3/3"] != found(other)["native 3/3"]
     checked = text.replace("ADD https", "ADD --checksum=sha256:1 https")
     assert found(checked) == found(checked)
 

@@ -19,7 +19,7 @@ from builder.model.lane import Lane
 from builder.model.lock import Lock, LockedPackage
 from builder.steps import deps_env
 from builder.steps.dockerfile import Dockerfile, Instruction
-from builder.steps.preflight.remote import is_remote
+from builder.steps.dockerfile_words import is_remote
 from builder.steps.preflight.shell import Command, commands, known
 from builder.steps.preflight.values import At, Valued
 
@@ -91,9 +91,7 @@ def matching(
     return context, {f: p for f, p in held.items() if fnmatch.fnmatchcase(f, name)}
 
 
-def missing(
-    stage: Valued, read: Dockerfile, contexts: Contexts, file: Path
-) -> Iterator[Finding]:  # fmt: skip
+def missing(stage: Valued, read: Dockerfile, contexts: Contexts, file: Path) -> Iterator[Finding]:
     """What a stage takes from a context that does not hold it; patterns may stand for nothing."""
     for at in stage.steps:
         for context, path in _taken(at, stage, read):
@@ -112,24 +110,17 @@ def _is_run(at: At) -> bool:
 def _taken(at: At, stage: Valued, read: Dockerfile) -> Iterator[tuple[str | None, str]]:
     """Context and path of each file that COPY, ADD and mounts name, None: the main context."""
 
-    def context(named: str | None) -> tuple[str | None, bool]:
-        of_stage = named is not None and read.stage(named, before=stage.stage.index) is not None
-        return named, not of_stage
+    def is_stage(named: str | None) -> bool:
+        return named is not None and read.stage(named, before=stage.stage.index) is not None
 
     instruction = at.instruction
-    if instruction.name in ("COPY", "ADD"):
-        of, is_context = context(instruction.flag("from"))
-        paths = instruction.sources if is_context else ()
-    elif _is_run(at):
-        for mount in instruction.mounts:
-            of, is_context = context(mount.get("from"))
-            if is_context and mount.get("type", "bind") == "bind" and "source" in mount:
-                yield of, mount["source"]
-        return
-    else:
-        return
-    for path in paths:
-        text = known(path, at.values)
+    for mount in instruction.mounts if _is_run(at) else ():
+        of = mount.get("from")
+        if not is_stage(of) and mount.get("type", "bind") == "bind" and "source" in mount:
+            yield of, mount["source"]
+    of = instruction.flag("from")
+    for path in instruction.sources if instruction.name in ("COPY", "ADD") else ():
+        text = None if is_stage(of) else known(path, at.values)
         if text is None or (instruction.name == "ADD" and is_remote(text)):
             continue
         if not _WILD.search(text):

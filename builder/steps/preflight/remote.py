@@ -1,7 +1,4 @@
-"""ADD of a URL or a git repository: pinned by its checksum or commit, or another one tomorrow.
-
-What BuildKit takes for one: util/gitutil/git_ref.go, and isHTTPSource of dockerfile2llb.
-"""
+"""ADD of a URL or a git repository: pinned by its checksum or commit, or another one tomorrow."""
 
 from __future__ import annotations
 
@@ -11,11 +8,9 @@ from pathlib import Path
 
 from builder.errors import Finding, Place
 from builder.model.urls import without_userinfo
-from builder.steps.dockerfile_words import expand
+from builder.steps.dockerfile_words import expand, is_remote
 from builder.steps.preflight.values import At, Valued
 
-_URL = re.compile(r"(?:https?|ssh|git)://", re.IGNORECASE)
-_SCP = re.compile(r"[A-Za-z0-9_-]+@[A-Za-z0-9.-]+:")
 _CHECKSUM = re.compile(r"sha(?:256:[0-9a-f]{64}|384:[0-9a-f]{96}|512:[0-9a-f]{128})")
 _COMMIT = r"(?:[0-9a-f]{64}|[0-9a-f]{40})"
 _AT_COMMIT = re.compile(
@@ -42,11 +37,6 @@ def remotes(stage: Valued, file: Path, *, needed: bool) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def is_remote(path: str) -> bool:
-    """Whether ADD takes this from the network, and not from a context."""
-    return bool(_URL.match(path) or _SCP.match(path))
-
-
 def _unpinned(at: At) -> Iterator[str]:
     checksum = expand(at.instruction.flag("checksum") or "", at.values)
     for source in at.instruction.sources:
@@ -54,12 +44,11 @@ def _unpinned(at: At) -> Iterator[str]:
         if _is_git(url):
             if not (re.fullmatch(_COMMIT, checksum) or _AT_COMMIT.fullmatch(url)):
                 yield url
-        elif _URL.match(url) and not _CHECKSUM.fullmatch(checksum):
+        elif is_remote(url) and not _CHECKSUM.fullmatch(checksum):
             yield url
 
 
 def _is_git(url: str) -> bool:
-    if not _URL.match(url):
-        return bool(_SCP.match(url))
-    path = re.split(r"[?#]", url, maxsplit=1)[0]
-    return url.lower().startswith(("git:", "ssh:")) or path.endswith(".git")
+    if not url.lower().startswith(("http://", "https://")):
+        return is_remote(url)
+    return re.split(r"[?#]", url, maxsplit=1)[0].endswith(".git")
