@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from builder.steps.cmake_content import Reading, declare
 from builder.steps.cmake_lines import Command
+from builder.steps.operands import operands
 
 LEAVE = 'if the build never comes there, say why: leave-out = { "<file>" = "<reason>" }'
 
@@ -59,7 +60,7 @@ def fetching(arguments: Sequence[str]) -> str | None:
     words = [word for argument in arguments for word in _words(argument)]
     for i, word in enumerate(words):
         name, rest = word.rpartition("/")[2], words[i + 1 :]
-        first = next(_told(rest), "")
+        first = next(operands(rest, _WITH_VALUE), "")
         is_git = _GIT.fullmatch(name) is not None or "GIT_EXECUTABLE" in word
         if _FETCHERS.fullmatch(name):
             return f"{word} {first}".rstrip()
@@ -70,18 +71,6 @@ def fetching(arguments: Sequence[str]) -> str | None:
         if any(p.fullmatch(name) and rest[:1] and first in told for p, told in _INSTALLERS):
             return f"{word} {first}"
     return None
-
-
-def _told(words: Sequence[str]) -> Iterator[str]:
-    """What is no option of the program."""
-    skip = False
-    for word in words:
-        if skip:
-            skip = False
-        elif word in _WITH_VALUE:
-            skip = True
-        elif not word.startswith("-"):
-            yield word
 
 
 def _words(argument: str) -> list[str]:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from builder.steps.dockerfile import Dockerfile
+from builder.steps.operands import operands
 from builder.steps.preflight.contexts import NAMED, Contexts, lie_at, matching
 from builder.steps.preflight.shell import Command, commands, known
 from builder.steps.preflight.values import At, Valued
@@ -116,11 +117,8 @@ def _apt(
     words: tuple[str, ...], values: Mapping[str, str], folders: Mapping[str, str],
     contexts: Contexts,
 ) -> Installed:  # fmt: skip
-    exact, unknown, skip = set[str](), False, False
-    for word in words:
-        if skip or word.startswith("-"):
-            skip = not skip and word in _WITH_VALUE
-            continue
+    exact, unknown = set[str](), False
+    for word in operands(words, _WITH_VALUE):
         text = known(word, values)
         if text is None:
             unknown = True
