@@ -8,12 +8,12 @@ lines, in the function that its heading (`@@ … @@ heading`) names, no nearer p
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from builder.model.blobs import blob_id
 from builder.steps import diffs
 from builder.steps.diffs import Hunk
 
@@ -184,6 +184,5 @@ def _same(heading: bytes, line: bytes) -> bool:
 
 def _is(content: bytes, shortened: str) -> bool:
     """Whether the id of a blob begins so, in either of git's formats."""
-    raw = b"blob %d\0" % len(content) + content
-    ids = (hashlib.sha1(raw, usedforsecurity=False), hashlib.sha256(raw))
-    return len(shortened) >= 7 and any(one.hexdigest().startswith(shortened) for one in ids)
+    ids = (blob_id(content, digits) for digits in (40, 64))
+    return len(shortened) >= 7 and any(one.startswith(shortened) for one in ids)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
-import hashlib
 import shutil
 import tempfile
 import threading
@@ -18,6 +17,7 @@ from types import ModuleType
 from typing import IO, TYPE_CHECKING
 
 from builder.errors import SourceError, ToolMissing
+from builder.model.blobs import blob_id
 from builder.model.values import CommitInfo, TreeEntry
 from builder.tools import git_env, process
 from builder.tools.git_words import shown
@@ -29,7 +29,6 @@ READ_LIMIT_S = 1800.0
 MAX_ENTRIES = 1_000_000  # paths of one tree; the largest projects have half of that
 MAX_LISTED = 256 << 20  # bytes of git's list of them
 _PIPE_BYTES = 1 << 20
-_HASHES = {40: hashlib.sha1, 64: hashlib.sha256}
 
 
 class ObjectDamaged(SourceError):
@@ -215,10 +214,8 @@ def _failures() -> tuple[type[Exception], ...]:
 
 
 def _prove(name: str, data: bytes, store: Path) -> None:
-    digest = _HASHES[len(name)](b"blob %d\0" % len(data), usedforsecurity=False)
-    digest.update(data)
-    if digest.hexdigest() != name:
-        raise ObjectDamaged(name, f"holds other bytes ({digest.hexdigest():.12})", store)
+    if (found := blob_id(data, len(name))) != name:
+        raise ObjectDamaged(name, f"holds other bytes ({found:.12})", store)
 
 
 def _entry(line: str) -> TreeEntry:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import stat
@@ -12,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from builder.errors import UsageError
+from builder.model.blobs import blob_id
 from builder.model.values import TreeEntry
 from builder.tools import process
 
@@ -99,7 +99,7 @@ def changes(folder: Path, entries: Sequence[TreeEntry]) -> Changes:
         data, executable = (folder / path).read_bytes(), os.access(folder / path, os.X_OK)
         entry = known.get(path)
         mode = "100755" if executable else "100644"
-        if entry is None or (entry.mode, entry.object) != (mode, _blob(data, entry.object)):
+        if entry is None or (entry.mode, entry.object) != (mode, blob_id(data, len(entry.object))):
             found[path] = (data, executable)
     for path, (data, _) in found.items():
         for number, line in enumerate(data.splitlines(), 1):
@@ -122,8 +122,3 @@ def _files(folder: Path) -> Iterator[str]:
 
 def _rejected(folder: Path) -> Iterator[str]:
     yield from (path for path in _files(folder) if path.endswith(".rej"))
-
-
-def _blob(data: bytes, like: str) -> str:
-    kind = "sha1" if len(like) == 40 else "sha256"
-    return hashlib.new(kind, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
