@@ -1,4 +1,4 @@
-"""A real Docker engine, and a small base made of this machine's own files."""
+"""A store, a repository, a real Docker engine, and a small base of this machine's own files."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from builder.errors import ImgbuildError
 from builder.model.lock import LockedBase
 from builder.steps.bases import ensure_base
 from builder.tools.docker import DockerEngine
+from builder.tools.git_store import Store
+from tests.integration.repositories import Repo
 
 ROOT = Path(__file__).parents[2]
 TOOLS = (
@@ -38,6 +40,19 @@ class Bench:
     locked: LockedBase
     base: str
     store: str
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """An empty store."""
+    with contextlib.closing(Store(tmp_path / "cache")) as made:
+        yield made
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    """A new repository."""
+    return Repo(tmp_path / "kern.git")
 
 
 @pytest.fixture(scope="session")

@@ -24,13 +24,6 @@ KERN = "332ff1863f938d992257db1686dd08f88a5e70c8"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(tmp_path / "cache")
-    yield store
-    store.close()
-
-
-@pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A person's home with a git configuration of their own."""
     folder = tmp_path / "home"

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from builder.errors import ImgbuildError
 from builder.model.patch_sets import PatchOptions
@@ -36,18 +32,6 @@ FP, BF = function("fp16"), function("bf16")
 BEFORE = text(HEAD, FP, BF)
 AFTER = text(HEAD, FP, function("bf16", *CALLED))
 CHANGED = [*BODY[:5], "  check(w, n);"]  # the context of the hunk, upstream
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(tmp_path / "cache")
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Repo:
-    return Repo(tmp_path / "kern.git")
 
 
 def diff(repo: Repo, before: str, after: str, *words: str) -> bytes:

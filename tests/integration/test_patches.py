@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from builder.model.patch_sets import Condition, PatchOptions, TextEdit
@@ -14,18 +11,6 @@ from builder.tools.git_store import Store
 from tests.integration.repositories import Content, Repo, quiet
 
 LINES = "".join(f"line {n}\n" for n in range(1, 21))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(tmp_path / "cache")
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Repo:
-    return Repo(tmp_path / "kern.git")
 
 
 def source(store: Store, repo: Repo, files: dict[str, Content]) -> SourceTree:

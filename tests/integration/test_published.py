@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,13 +24,6 @@ FILES = {
     "vllm/__init__.py": "\n",
     "vllmx/y": "y\n",
 }
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(tmp_path / "cache")
-    yield store
-    store.close()
 
 
 def test_the_id_of_every_part_is_gits_own(store: Store, tmp_path: Path) -> None:

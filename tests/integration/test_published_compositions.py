@@ -8,7 +8,6 @@ fetched.
 import json
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +34,6 @@ def mirror(name: str) -> Path:
     if not path.is_dir():
         pytest.skip(f"no {path}")
     return path
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path / "cache")
-    yield made
-    made.close()
 
 
 def borrow(store: Store, repository: Path) -> None:

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,13 +33,6 @@ from tests.integration.repositories import Content, Repo, kern, quiet
 KERN_CONTENT = "sha256:2df0899eb0e030e88545a671e6113d22d2b77bfe815f7f35160bacfdddcf0ac6"
 PLACE = Place(Path("locks/demo.lock"), key=("sources", "kern"))
 ZERO = "sha256:" + "0" * 64
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(tmp_path / "cache")
-    yield store
-    store.close()
 
 
 @pytest.fixture
